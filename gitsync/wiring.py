@@ -38,6 +38,7 @@ from gitsync.integrations.prometheus import Prometheus
 from gitsync.integrations.reasoner import Advisor
 from gitsync.integrations.registry import Registries
 from gitsync.integrations.traces import TraceExporter
+from gitsync.objects.ref import ObjectRef
 from gitsync.operator.agents import AgentReconciler
 from gitsync.operator.application_sets import SetReconciler, SetSources, SetWriter
 from gitsync.operator.child_reconciler import ChildrenReconciler, WriteRights
@@ -114,6 +115,7 @@ from gitsync.sync.relay import Relay, is_current
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.repair import Repairer
 from gitsync.sync.replacements import Replacer
+from gitsync.sync.running import running_digests
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool
@@ -365,9 +367,16 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         policies.of,
         state_of,
         view.live,
+        lambda key, ref: running_digests(view.live(key, ref), live),
     )
+
+    def tag_moved(key: str, ref: ObjectRef, text: str) -> None:
+        state.views.report(key, "tag-moved", ref, text, clock.now())
+
     updates = UpdateController(
-        UpdateControllerPorts(UpdateService(update_ports), view, share, clock, records, applications.poll_now)
+        UpdateControllerPorts(
+            UpdateService(update_ports), view, share, clock, records, applications.poll_now, tag_moved
+        )
     )
     details = ApiObjectDetails(client)
     audit = partial(ConfigurationAudit, records, clock)

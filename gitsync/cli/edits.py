@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,11 +14,13 @@ from gitsync.cli.options import GitTarget
 from gitsync.cli.output import Exit, say
 from gitsync.cli.requests import audit_request, user_name
 from gitsync.edit.adopt import Adoption, ClusterValue
-from gitsync.errors import InvalidInput, Refused
+from gitsync.errors import GitsyncError, InvalidInput, Refused
 from gitsync.integrations.registry import Registries
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import at
+from gitsync.objects.ref import ObjectRef
+from gitsync.plan.running import is_current, newest_digests
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.adopt import AdoptService, ProposedAdoption
 from gitsync.services.updates import AppState, FoundUpdate, ImageRegistry, UpdatePorts, UpdateService
@@ -60,8 +63,21 @@ class CommandEdits:
                 evaluator.policies.of,
                 self._state_of,
                 lambda key, ref: evaluator.cluster.read(ref, VERSION),
+                self._running,
             )
         )
+
+    def _running(self, key: str, ref: ObjectRef) -> dict[str, str]:
+        """Return the digests that a workload runs, nothing for a user who may not read it or its Pods."""
+        with suppress(GitsyncError):
+            workload = self._evaluator.cluster.read(ref, "v1") or {}
+            labels = at(workload, "spec", "selector", "matchLabels", default={})
+            if labels:
+                selector = ",".join(f"{name}={value}" for name, value in labels.items())
+                path = f"/api/v1/namespaces/{ref.namespace}/pods"
+                pods = self._evaluator.client.get(path, {"labelSelector": selector})["items"]
+                return newest_digests([pod for pod in pods if is_current(pod)])
+        return {}
 
     def _state_of(self, key: str) -> AppState | None:
         namespace, _, name = key.partition("/")

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gitsync.edit.images import full_name
+from gitsync.edit.images import full_name, moved_tags
 from gitsync.errors import GitsyncError, SourceThrottled, WrongState
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import at, content_hash
 from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, Clock, StateReader
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.membership import Shard
@@ -40,7 +41,11 @@ _SCAN: Final = UpdateKey("")
 
 @dataclass(frozen=True, slots=True)
 class UpdateControllerPorts:
-    """What the controller works with; ``poll_now`` requests a reconcile of Applications after a commit of ours."""
+    """
+    What the controller works with; ``poll_now`` requests a reconcile of Applications after a commit of ours.
+
+    ``report`` is called with an Application, an object and a text when a tag that the object declares has moved.
+    """
 
     service: UpdateService
     view: StateReader
@@ -48,6 +53,7 @@ class UpdateControllerPorts:
     clock: Clock
     audit: AuditTrail
     poll_now: Callable[[Iterable[str]], None]
+    report: Callable[[str, ObjectRef, str], None]
 
 
 class UpdateController:
@@ -66,6 +72,7 @@ class UpdateController:
         self._lock = threading.Lock()
         self._views: dict[UpdateKey, UpdateView] = {}
         self._inputs: dict[UpdateKey, str] = {}
+        self._has_scanned = False
 
     def start(self) -> None:
         """Start following the Applications that declare updates."""
@@ -108,7 +115,7 @@ class UpdateController:
             raise WrongState(
                 "another update is found since it was shown", object=key.application, hint="review it again"
             )
-        branch = f"gitsync/{key.kind.purpose.word}-{view.application.name}"
+        branch = key.kind.purpose.branch(view.application.name)
         proposed = self._ports.service.propose(update, author=author, reason=reason, branch=branch)
         return self._remember(self._proposed(found, proposed, author))
 
@@ -119,16 +126,19 @@ class UpdateController:
             return _SCAN_PERIOD
         view = self._ports.view.application(key.application)
         app = view.application if view is not None else None
-        if app is None or not key.kind.mode_of(app) or not self._ports.share.owns(key.application):
+        is_ours = self._ports.share.owns(key.application)
+        if app is None or not key.kind.mode_of(app) or not is_ours:
             with self._lock:
                 self._views.pop(key, None)
             self._inputs.pop(key, None)
-            return None
+            return self._withdraw_undeclared(key, app) if app is not None and is_ours else None
         try:
             update = self._ports.service.find(key.kind, app)
             found = self._remember_found(key, app, update)
             if found.state is UpdateState.READY and found.mode != "Manual" and not app.suspend:
                 self._remember(self._propose_alone(found, update))
+            elif update.is_superseded:
+                self._withdraw(key.kind, app, _superseded(update))
         except GitsyncError as error:
             _log.warning("update of %s (%s) failed: %s", key.application, key.kind, error)
             self._remember(self._failed(key, app, str(error)))
@@ -142,6 +152,34 @@ class UpdateController:
             return _SOON
         return app.image_updates.interval if key.kind is UpdateKind.IMAGES else _RECHECK
 
+    def _withdraw_undeclared(self, key: UpdateKey, app: Application) -> float | None:
+        """Withdraw the proposal of an update that is not declared any more; return when to try again."""
+        member = "promotion" if key.kind is UpdateKind.PROMOTION else "images"
+        try:
+            self._withdraw(key.kind, app, f"spec.{member} of the Application was removed")
+        except GitsyncError as error:
+            _log.warning("the update of %s (%s) was not withdrawn: %s", key.application, key.kind, error)
+            return _RECHECK
+        return None
+
+    def _withdraw(self, kind: UpdateKind, app: Application, reason: str) -> None:
+        """Close the pull request of an earlier proposal and delete its branch, where there is one; see the audit."""
+        head = "" if app.suspend else self._ports.service.leftover(kind, app)
+        if not head:
+            return
+        record = AuditRecord.of_application(
+            app, "withdraw", Outcome.INTENDED, self._ports.clock.now(), f"{kind.purpose.branch(app.name)}: {reason}"
+        )
+        self._ports.audit.audit([record])
+        try:
+            url = self._ports.service.withdraw(
+                kind, app, head, f"gitsync closes this for Application `{app.key}`: {reason}."
+            )
+        except GitsyncError as error:
+            self._audit_end(record, Outcome.FAILED, message=str(error))
+            raise
+        self._audit_end(record, Outcome.SUCCEEDED, message=url, commit=head)
+
     def _propose_alone(self, found: UpdateView, update: FoundUpdate) -> UpdateView:
         """Propose an update without a user; the record is first, as for every write."""
         is_direct = update.is_direct
@@ -154,7 +192,7 @@ class UpdateController:
             f"{words}: {'; '.join(str(value) for value in update.adoption.values)}"[:1000],
         )
         self._ports.audit.audit([record])
-        branch = "" if is_direct else f"gitsync/{update.kind.purpose.word}-{update.app.name}"
+        branch = "" if is_direct else update.kind.purpose.branch(update.app.name)
         try:
             proposed = self._ports.service.propose(update, author=AUTHOR, branch=branch, is_direct=is_direct)
         except GitsyncError as error:
@@ -172,7 +210,13 @@ class UpdateController:
     def _remember_found(self, key: UpdateKey, app: Application, update: FoundUpdate) -> UpdateView:
         # one step: a proposal of a user between the read and the write would be forgotten
         with self._lock:
-            view = self._views[key] = self._found(key, app, update, self._views.get(key))
+            last = self._views.get(key)
+            view = self._views[key] = self._found(key, app, update, last)
+        known = moved_tags(last.update.images) if last is not None and last.update is not None else {}
+        for ref, text in moved_tags(update.images).items():
+            # once, until it moves again or what runs is another one
+            if known.get(ref) != text:
+                self._ports.report(app.key, ref._replace(namespace=ref.namespace or app.destination.namespace), text)
         return view
 
     def _found(self, key: UpdateKey, app: Application, update: FoundUpdate, last: UpdateView | None) -> UpdateView:
@@ -227,7 +271,10 @@ class UpdateController:
                 self._queue.add(key)
         with self._lock:
             gone = self._views.keys() - declared.keys()
-        for key in gone:
+        # an earlier process may have ended between the pull request that it closed and the branch
+        undeclared = () if self._has_scanned else _undeclared(views.values())
+        self._has_scanned = True
+        for key in (*gone, *undeclared):
             self._queue.add(key)
 
 
@@ -236,6 +283,21 @@ def _declared(views: Iterable[ApplicationView]) -> Iterator[tuple[UpdateKey, App
         for kind in UpdateKind:
             if view.application is not None and kind.mode_of(view.application):
                 yield UpdateKey(view.key, kind), view.application
+
+
+def _superseded(update: FoundUpdate) -> str:
+    if update.kind is UpdateKind.IMAGES:
+        return "no image is left to update: what it proposed is declared, is not allowed any more, or was set back"
+    return f"nothing is left to take from {update.origin}: what it proposed is declared, or went back"
+
+
+def _undeclared(views: Iterable[ApplicationView]) -> Iterator[UpdateKey]:
+    """Yield the updates that are not declared of Applications whose repository has a host."""
+    for view in views:
+        app = view.application
+        if app is None or app.pull_requests is None:
+            continue
+        yield from (UpdateKey(view.key, kind) for kind in UpdateKind if not kind.mode_of(app))
 
 
 def _inputs(views: dict[str, ApplicationView], app: Application, kind: UpdateKind) -> Iterator[object]:

@@ -87,11 +87,18 @@ def _prefix(manifest: Manifest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ImageChoice:
-    """The tag that a policy chooses for an image; ``problem`` is why the declared one stays."""
+    """
+    The tag that a policy chooses for an image; ``problem`` is why the declared one stays.
+
+    ``running`` is the digest that is declared, or else runs, empty where neither is known; ``moved`` is the digest that
+    the registry has now for the declared tag, empty where it is that one.
+    """
 
     declared: DeclaredImage
     newest: str = ""
     problem: str = ""
+    running: str = ""
+    moved: str = ""
 
     @property
     def is_newer(self) -> bool:
@@ -102,6 +109,18 @@ class ImageChoice:
     def has_digest(self) -> bool:
         """Whether the digest is written too: by the policy, or since the declared image has one."""
         return self.declared.policy.pin or bool(self.declared.image.digest)
+
+
+def moved_tags(choices: Iterable[ImageChoice]) -> dict[ObjectRef, str]:
+    """Return a line about the tags that moved, by the objects that declare them."""
+    lines: dict[ObjectRef, list[str]] = {}
+    for choice in choices:
+        if choice.moved:
+            declared = choice.declared
+            image = ImageName(declared.image.name, declared.image.tag)
+            line = f"container {declared.container}: the tag {image} moved from {choice.running} to {choice.moved}"
+            lines.setdefault(declared.ref, []).append(line)
+    return {ref: "; ".join(texts) for ref, texts in lines.items()}
 
 
 def choose(declared: DeclaredImage, tags: Iterable[str], reverted: frozenset[str] = frozenset()) -> ImageChoice:

@@ -94,6 +94,11 @@ class Registries:
 
     def digest(self, image: str, tag: str) -> str:
         """Return the digest of a tag; raise InvalidInput where the registry has other content for the one it names."""
+        # computed from the content: a digest that nothing has would be written to Git, and no Pod could pull it
+        return self.manifest(image, self.named_digest(image, tag) or tag)[0]
+
+    def named_digest(self, image: str, tag: str) -> str:
+        """Return the digest that the registry names for a tag, empty where it names none; its content is not read."""
         at = self._located(image)
         # HEAD is not counted by the limits of Docker Hub
         answer = self._request("HEAD", f"{at.url}/manifests/{tag}", at, {"Accept": _MANIFESTS})
@@ -102,8 +107,7 @@ class Registries:
             raise InvalidInput(
                 "the registry names something else than a digest", location=f"{at.server}/{at.repository}"
             )
-        # computed from the content: a digest that nothing has would be written to Git, and no Pod could pull it
-        return self.manifest(image, named or tag)[0]
+        return named
 
     def manifest(self, image: str, reference: str) -> tuple[str, dict[str, Any]]:
         """Return the digest of a manifest, computed here, and its members; ``reference`` is a tag or a digest."""

@@ -170,7 +170,7 @@ def is_current(pod: Manifest) -> bool:
 def _images(workload: Manifest, pods: Sequence[Manifest]) -> Iterator[RunningFinding]:
     """Yield the containers that run another image than is declared, or than the newest Pod runs by the same tag."""
     declared = _declared_images(workload)
-    newest = _newest_digests(pods)
+    newest = newest_digests(pods)
     for pod in pods:
         editor = _editor_of(pod, "f:image")
         for pointer, container, status in _containers(pod):
@@ -198,8 +198,8 @@ def _declared_images(workload: Manifest) -> dict[str, str]:
     return {str(item.get("name")): str(item.get("image")) for item in containers}
 
 
-def _newest_digests(pods: Sequence[Manifest]) -> dict[str, str]:
-    """Return the digest that each image has in the Pod that started last."""
+def newest_digests(pods: Sequence[Manifest]) -> dict[str, str]:
+    """Return the digest that each image, as its Pod names it, has in the Pod that started last."""
     digests: dict[str, str] = {}
     for pod in sorted(pods, key=lambda pod: str(at(pod, "status", "startTime", default=""))):
         for _, container, status in _containers(pod):

@@ -168,8 +168,8 @@ class StateEvent:
     """
     A change, for users and live pages; ``id`` grows by one.
 
-    ``kind`` is one of application, resource, drift, healed, heal-failed, sync, removed; ``ref`` is empty for the
-    application itself.
+    ``kind`` is one of application, resource, drift, healed, heal-failed, tag-moved, sync, removed; ``ref`` is empty for
+    the application itself.
     ``states`` are those it is in now, by their names in the API, and ``message`` is what else is known.
     """
 

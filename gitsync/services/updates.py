@@ -7,14 +7,15 @@ taken, what waits and why, and what a policy forbids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol
 
 from gitsync.edit.adopt import IMAGES, PROMOTE, Adoption, ClusterValue, EditPurpose, set_back, written_values
-from gitsync.edit.images import ImageChoice, choose, declared_images, image_values, reverted_tags
+from gitsync.edit.images import ImageChoice, ImageName, choose, declared_images, image_values, reverted_tags
 from gitsync.edit.promotion import chain_of, promoted_values
 from gitsync.errors import InvalidInput, Refused, WrongState
 from gitsync.gate.policy import Policy, needs_review, update_violations
@@ -42,6 +43,8 @@ _AGENT: Final = (AGENTS_GROUP, "Agent")
 _NOTHING: Final = Adoption({}, (), ())
 _COMMITS: Final = 200
 """Commits of gitsync that are searched for values that were set back."""
+_PLATFORMS: Final = 1000
+"""Indexes whose platforms are remembered."""
 
 
 class UpdateKind(StrEnum):
@@ -96,6 +99,13 @@ class FoundUpdate:
     def is_ready(self) -> bool:
         """Whether it can be proposed."""
         return bool(self.adoption.values) and not self.refusal
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether all was compared and nothing is left to take, so that an earlier proposal is of no use any more."""
+        is_compared = bool(self.head) and not self.refusal
+        # a registry without a tag of the policy may just not list it at the moment
+        return is_compared and not self.adoption.values and all(choice.newest for choice in self.images)
 
 
 class UpdateState(StrEnum):
@@ -178,6 +188,14 @@ class ImageRegistry(Protocol):
         """Return the digest of a tag."""
         ...
 
+    def named_digest(self, image: str, tag: str) -> str:
+        """Return the digest that the registry names for a tag, empty for none; one request without the content."""
+        ...
+
+    def manifest(self, image: str, reference: str) -> tuple[str, dict[str, Any]]:
+        """Return the digest of a manifest and its members."""
+        ...
+
 
 class ApplicationRenderer(Protocol):
     """Render Applications with what they read of other repositories."""
@@ -197,7 +215,11 @@ class UpdateSource(Source, EditSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePorts:
-    """What updates work with; ``state_of`` returns an Application by its key, ``live`` one of its objects."""
+    """
+    What updates work with; ``state_of`` returns an Application by its key, ``live`` one of its objects.
+
+    ``running`` returns the digests that a workload of an Application runs, by image; nothing where that is not known.
+    """
 
     source: UpdateSource
     renderer: ApplicationRenderer
@@ -209,6 +231,7 @@ class UpdatePorts:
     policy_of: Callable[[Application], Policy]
     state_of: Callable[[str], AppState | None]
     live: Callable[[str, ObjectRef], Manifest | None] = lambda key, ref: None
+    running: Callable[[str, ObjectRef], Mapping[str, str]] = lambda key, ref: {}
 
 
 class UpdateService:
@@ -216,6 +239,8 @@ class UpdateService:
 
     def __init__(self, ports: UpdatePorts) -> None:
         self._ports = ports
+        self._platforms: dict[tuple[str, str], frozenset[str]] = {}
+        """The digests of the platforms of an index, by image and digest: such content never changes."""
 
     def find(self, kind: UpdateKind, app: Application) -> FoundUpdate:
         """Return what an update would write now; raise InvalidInput where the Application declares no such update."""
@@ -238,6 +263,14 @@ class UpdateService:
         return self._ports.proposals.propose(
             update.app, update.head, update.adoption, author=author, reason=reason, branch=branch, is_direct=is_direct
         )
+
+    def leftover(self, kind: UpdateKind, app: Application) -> str:
+        """Return the head of the branch of an earlier proposal, empty where there is none of ours."""
+        return self._ports.proposals.leftover(app, kind.purpose)
+
+    def withdraw(self, kind: UpdateKind, app: Application, head: str, reason: str) -> str:
+        """Close the pull request of an earlier proposal, delete its branch at ``head``, and return its page."""
+        return self._ports.proposals.withdraw(app, kind.purpose, head, reason)
 
     def _promotion(self, app: Application) -> FoundUpdate:
         promotion = app.promotion
@@ -304,8 +337,38 @@ class UpdateService:
             if choice.is_newer and choice.has_digest
         }
         offers = [(value, "") for value in image_values(choices, digests)]
-        update = FoundUpdate(UpdateKind.IMAGES, app, head, images=tuple(choices))
+        update = FoundUpdate(UpdateKind.IMAGES, app, head, images=tuple(self._compared(app, registry, choices)))
         return self._adopted(update, snapshot, build, offers)
+
+    def _compared(
+        self, app: Application, registry: ImageRegistry, choices: Iterable[ImageChoice]
+    ) -> Iterator[ImageChoice]:
+        """Yield the choices with the digest that runs, and with that of the registry where the declared tag moved."""
+        named: dict[ImageName, str] = {}
+        for choice in choices:
+            ref, image = choice.declared.ref, choice.declared.image
+            ref = ref._replace(namespace=ref.namespace or app.destination.namespace)
+            running = image.digest or self._ports.running(app.key, ref).get(str(image), "")
+            moved = ""
+            # a tag that was deleted, and an answer with something else than a digest, show no move
+            with suppress(InvalidInput):
+                if running and image.tag and image not in named:
+                    named[image] = registry.named_digest(image.name, image.tag)
+                moved = self._moved(registry, image.name, named.get(image, ""), running)
+            yield replace(choice, running=running, moved=moved)
+
+    def _moved(self, registry: ImageRegistry, image: str, digest: str, running: str) -> str:
+        """Return the digest that a tag has now, empty where what runs is that, or one of its platforms."""
+        if digest in ("", running):
+            return ""
+        # some runtimes name the manifest of the platform that they pulled, not the index that has the tag
+        if (image, digest) not in self._platforms:
+            items = registry.manifest(image, digest)[1].get("manifests")
+            members = items if isinstance(items, list) else ()
+            if len(self._platforms) >= _PLATFORMS:
+                self._platforms.clear()
+            self._platforms[image, digest] = frozenset(str(at(item, "digest", default="")) for item in members)
+        return "" if running in self._platforms[image, digest] else digest
 
     def _adopted(
         self, update: FoundUpdate, snapshot: Snapshot, build: Build, offers: Sequence[tuple[ClusterValue, str]]

@@ -75,6 +75,12 @@ class Views:
                 previous = None  # from when this replica reconciled it: its objects are not gone
             self._store(view, previous, view.seen)
 
+    def report(self, key: str, kind: str, ref: ObjectRef, message: str, now: datetime) -> None:
+        """Emit an event about an object of an Application that no reconcile shows."""
+        with self._changed:
+            if key in self._applications:
+                self._emit(now, key, _Happened(kind, message, ref.path))
+
     def remove(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""
         with self._changed:

@@ -24,7 +24,9 @@ from gitsync.plan.running import (
     RunningFinding,
     changed_at,
     content_digest,
+    is_current,
     is_rolled_out,
+    newest_digests,
     references_of,
     running_findings,
 )
@@ -150,6 +152,12 @@ class RunningState:
             since = known_since
         if since is not None:
             self._versions[ref] = (*versions, ContentVersion(digest, since))[-_VERSIONS:]
+
+
+def running_digests(workload: Manifest | None, cache: LiveCache) -> dict[str, str]:
+    """Return the digest that each image has in the newest of the watched Pods of a workload; nothing is requested."""
+    pods = _pods(workload, cache) if workload is not None else ()
+    return newest_digests([pod for pod in pods if is_current(pod)])
 
 
 def running_condition(running: Running) -> Condition | None:

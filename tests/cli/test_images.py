@@ -121,3 +121,18 @@ def test_a_promotion_waits_until_its_source_was_good_for_long(
 ) -> None:
     found = waiting_reason({**STATUS, **status}, 1800.0, BEGIN + seconds)
     assert (reason in found, bool(found)) == (True, bool(reason))
+
+
+def test_a_declared_tag_that_moved_is_listed_with_what_runs(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = (f"sha256:{digit * 64}" for digit in "ab")
+    monkeypatch.setattr(Registries, "tags", lambda self, image: ("1",))
+    monkeypatch.setattr(Registries, "named_digest", lambda self, image, tag: new)
+    monkeypatch.setattr(Registries, "manifest", lambda self, image, reference: (reference, {}))
+    # no Pod of the sandbox has a digest: its node pulls nothing
+    monkeypatch.setattr("gitsync.cli.edits.newest_digests", lambda pods: {"web:1": old} if len(pods) == 2 else {})
+    shop.world.application(images=[{"name": "web", "number": "*"}])
+    listed = shop("images", "shop", "-o", "json")
+    assert listed.code == 0, listed.err
+    [row] = listed.json
+    assert (row["declared"], row["running"], row["newest"]) == ("1", old[:19], "1")
+    assert row["state"] == f"newest; the declared tag moved to {new[:19]}"

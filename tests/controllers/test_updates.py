@@ -9,6 +9,7 @@ import pytest
 
 from gitsync.controllers.updates import AUTHOR, UpdateController, UpdateControllerPorts
 from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue
+from gitsync.edit.images import DeclaredImage, ImageChoice, ImageName
 from gitsync.errors import GitsyncError, Refused, SourceThrottled, SourceUnavailable, WrongState
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.record import AuditRecord, Commit
@@ -38,6 +39,19 @@ class FoundUpdates:
     refusal_of_push: GitsyncError | None = None
     proposed: list[tuple[str, str, bool]] = field(default_factory=list)
     finds: int = 0
+    branches: dict[UpdateKind, str] = field(default_factory=dict)
+    withdrawn: list[tuple[UpdateKind, str]] = field(default_factory=list)
+
+    def leftover(self, kind: UpdateKind, app: Application) -> str:
+        return self.branches.get(kind, "")
+
+    def withdraw(self, kind: UpdateKind, app: Application, head: str, reason: str) -> str:
+        assert head == self.branches[kind]
+        if self.refusal_of_push is not None:
+            raise self.refusal_of_push
+        del self.branches[kind]
+        self.withdrawn.append((kind, reason))
+        return "https://git.example.com/1"
 
     def find(self, kind: UpdateKind, app: Application) -> FoundUpdate:
         self.finds += 1
@@ -64,13 +78,22 @@ class Followed:
     views: dict[str, ApplicationView] = field(default_factory=dict)
     records: list[AuditRecord] = field(default_factory=list)
     polled: list[str] = field(default_factory=list)
+    reported: list[tuple[str, str, str]] = field(default_factory=list)
     owned: bool = True
     clock: FakeClock = field(default_factory=FakeClock)
 
     def __post_init__(self) -> None:
         followed: Any = self
         self.controller = UpdateController(
-            UpdateControllerPorts(followed.service, followed, followed, self.clock, followed, self.polled.extend)
+            UpdateControllerPorts(
+                followed.service,
+                followed,
+                followed,
+                self.clock,
+                followed,
+                self.polled.extend,
+                lambda key, ref, text: self.reported.append((key, str(ref), text)),
+            )
         )
 
     def declare(self, name: str = "prod", status: dict[str, Any] | None = None, **spec: Any) -> None:
@@ -254,3 +277,115 @@ def test_a_push_to_a_registry_reads_the_images_that_follow_it() -> None:
     assert made.controller.images_changed({"docker.io/library/nginx"}) == 1
     assert made.controller.images_changed({"ghcr.io/team/api", "docker.io/library/nginx"}) == 2
     assert made.controller.images_changed({"quay.io/team/web"}) == 0
+
+
+NOTHING = {"adoption": Adoption({}, (), ())}
+
+
+def withdrawable(**spec: Any) -> Followed:
+    made = followed(**spec)
+    made.service.members = {**NOTHING, "origin": "staging"}
+    made.service.branches = {UpdateKind.PROMOTION: "b" * 40}
+    return made
+
+
+def test_a_superseded_proposal_is_withdrawn_once_with_its_record() -> None:
+    made = withdrawable()
+    for _ in range(2):
+        assert made.controller.reconcile(KEY) == 600.0
+    [(kind, reason)] = made.service.withdrawn
+    assert kind is UpdateKind.PROMOTION
+    assert "for Application `gitsync/prod`: nothing is left to take from staging: what it proposed" in reason
+    assert [(record.action, record.outcome.value) for record in made.records] == [
+        ("withdraw", "Intended"),
+        ("withdraw", "Succeeded"),
+    ]
+    assert made.records[1].commit == "b" * 40
+    assert made.state == ("Current", "")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {**NOTHING, "waits": "staging: it is Degraded", "head": ""},
+        {**NOTHING, "refusal": "a template sets it"},
+    ],
+    ids=["values", "waits", "refused"],
+)
+def test_a_proposal_with_something_left_to_take_stays_open(members: dict[str, Any]) -> None:
+    made = withdrawable()
+    made.service.members = members
+    made.controller.reconcile(KEY)
+    assert made.service.withdrawn == []
+
+
+def test_a_suspended_application_keeps_its_proposal() -> None:
+    made = withdrawable(suspend=True)
+    made.controller.reconcile(KEY)
+    assert (made.service.withdrawn, made.records) == ([], [])
+
+
+def test_a_withdrawal_that_fails_is_shown_and_tried_again() -> None:
+    made = withdrawable()
+    made.service.refusal_of_push = Refused("the Git server keeps it")
+    assert made.controller.reconcile(KEY) == 60.0
+    assert made.state == ("Failed", "the Git server keeps it")
+    assert [record.outcome.value for record in made.records] == ["Intended", "Failed"]
+    made.service.refusal_of_push = None
+    made.controller.reconcile(KEY)
+    assert (len(made.service.withdrawn), made.state) == (1, ("Current", ""))
+
+
+def test_the_proposal_of_a_promotion_that_was_removed_is_withdrawn() -> None:
+    made = followed()
+    made.controller.reconcile(KEY)
+    made.service.branches = {UpdateKind.PROMOTION: "b" * 40}
+    assert scanned(made) == [KEY]
+    made.declare()
+    assert scanned(made) == [KEY]
+    made.service.refusal_of_push = SourceUnavailable("no answer")
+    assert made.controller.reconcile(KEY) == 600.0
+    made.service.refusal_of_push = None
+    assert made.controller.reconcile(KEY) is None
+    [(_, reason)] = made.service.withdrawn
+    assert "spec.promotion of the Application was removed" in reason
+    assert made.controller.updates() == ()
+
+
+def test_a_removed_promotion_is_withdrawn_by_one_replica() -> None:
+    made = withdrawable()
+    made.owned = False
+    made.declare()
+    assert made.controller.reconcile(KEY) is None
+    assert made.service.withdrawn == []
+
+
+def test_the_first_scan_continues_what_a_crash_left() -> None:
+    made = Followed(FoundUpdates())
+    made.declare(pullRequests={"host": "Gitea"})
+    made.declare("local")
+    assert scanned(made) == [KEY, IMAGES]
+    assert scanned(made) == []
+
+
+def moved_to(digest: str) -> ImageChoice:
+    ref = ObjectRef("apps", "Deployment", "", "web")
+    [policy] = parse_application({"metadata": {"name": "a"}, "spec": {"source": SOURCE, **FOLLOWED}}).images
+    declared = DeclaredImage(ref, "c", ".spec.image", ImageName("web", "1.0"), policy)
+    return ImageChoice(declared, "1.0", running="sha256:a", moved=digest)
+
+
+FOLLOWED = {"images": [{"name": "web", "semver": ">=1"}]}
+
+
+def test_a_tag_that_moved_is_reported_once_until_it_moves_again() -> None:
+    made = Followed(FoundUpdates())
+    made.declare(**FOLLOWED, destination={"namespace": "prod"}, imageUpdates={"mode": "PullRequest"})
+    for digest in ("", "sha256:b", "sha256:b", "sha256:c", ""):
+        made.service.members = {**NOTHING, "images": (moved_to(digest),)}
+        made.controller.reconcile(IMAGES)
+    assert made.reported == [
+        ("gitsync/prod", "Deployment prod/web", f"container c: the tag web:1.0 moved from sha256:a to {digest}")
+        for digest in ("sha256:b", "sha256:c")
+    ]

@@ -107,6 +107,17 @@ def test_a_digest_that_its_content_has_not_is_an_error(registry: Registry, named
         Registries(lambda host: ("bot", "secret")).digest(registry.image, "2.0")
 
 
+def test_the_digest_that_is_named_costs_one_request_without_content(registry: Registry) -> None:
+    registries = Registries(lambda host: ("bot", "secret"))
+    assert registries.named_digest(registry.image, "2.0") == DIGEST
+    sent = len(registry.authorizations)
+    assert registries.named_digest(registry.image, "2.0") == DIGEST
+    # the content would be another one: it is not read
+    registry.manifest = b"other"
+    assert registries.named_digest(registry.image, "2.0") == DIGEST
+    assert len(registry.authorizations) == sent + 2
+
+
 def test_a_registry_without_the_header_gets_the_digest_of_its_content(registry: Registry) -> None:
     registry.named = ""
     assert Registries(lambda host: ("bot", "secret")).digest(registry.image, "2.0") == DIGEST

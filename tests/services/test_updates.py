@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from gitsync.cli.adapters import InProcessRenderer
-from gitsync.errors import InvalidInput, Refused, WrongState
+from gitsync.edit.images import moved_tags
+from gitsync.errors import InvalidInput, MissingRevision, Refused, WrongState
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Risk
@@ -44,12 +45,24 @@ class Tags:
 
     tags_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
+    platforms: dict[str, list[str]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
 
     def tags(self, image: str) -> tuple[str, ...]:
         return self.tags_of[image]
 
     def digest(self, image: str, tag: str) -> str:
         return self.digests[f"{image}:{tag}"]
+
+    def named_digest(self, image: str, tag: str) -> str:
+        self.asked.append(f"HEAD {tag}")
+        if f"{image}:{tag}" not in self.digests:
+            raise MissingRevision(f"the registry has no {tag}")
+        return self.digests[f"{image}:{tag}"]
+
+    def manifest(self, image: str, reference: str) -> tuple[str, dict[str, Any]]:
+        self.asked.append(f"GET {reference[-1]}")
+        return reference, {"manifests": [{"digest": digest} for digest in self.platforms.get(reference, ())]}
 
 
 class Environments:
@@ -61,6 +74,7 @@ class Environments:
         self.specs: dict[str, dict[str, Any]] = {"staging": {}, "prod": prod or {"promotion": {"from": "staging"}}}
         self.status: dict[str, Any] = {"phase": "Synced", "health": "Healthy"}
         self.live: dict[tuple[str, str], Any] = {}
+        self.running: dict[tuple[str, str], dict[str, str]] = {}
         self.source = Repositories(folder / "mirrors", Transport(("file",)))
         self.registry = Tags()
         self.policy = Policy()
@@ -83,6 +97,7 @@ class Environments:
                 lambda app: self.policy,
                 self.state_of,
                 lambda key, ref: self.live.get((key, str(ref))),
+                lambda key, ref: self.running.get((key, str(ref)), {}),
             )
         )
 
@@ -335,3 +350,75 @@ def test_an_image_outside_of_the_policy_is_not_asked_for(tmp_path: Path) -> None
     environments.policy = replace(environments.policy, images=("registry.example.com/*",))
     with pytest.raises(InvalidInput, match="image web is not allowed by the policy"):
         environments.find(UpdateKind.IMAGES)
+
+
+OLD, NEW, ARM = (f"sha256:{digit * 64}" for digit in "abc")
+PINNED = OVERLAY.format(name="prod", tag="1.0") + f"  digest: {OLD}\n"
+
+
+@pytest.mark.parametrize(
+    ("running", "registry", "platforms", "moved", "asked"),
+    [
+        pytest.param(OLD, NEW, [], NEW, ["HEAD 1.0", "GET b", "HEAD 1.0"], id="moved"),
+        pytest.param(OLD, OLD, [], "", ["HEAD 1.0", "HEAD 1.0"], id="the same"),
+        pytest.param(ARM, NEW, [OLD, ARM], "", ["HEAD 1.0", "GET b", "HEAD 1.0"], id="a platform of the index"),
+        pytest.param("", NEW, [], "", [], id="no Pod runs"),
+        pytest.param(OLD, None, [], "", ["HEAD 1.0", "HEAD 1.0"], id="the tag is gone"),
+    ],
+)
+def test_a_tag_that_moved_is_found_by_one_request_more(
+    tmp_path: Path, running: str, registry: str | None, platforms: list[str], moved: str, asked: list[str]
+) -> None:
+    environments = Environments(tmp_path, images=[{"name": "web", "semver": ">=1"}])
+    environments.registry.tags_of = {"web": ("1.0",)}
+    environments.registry.digests = {"web:1.0": registry} if registry is not None else {}
+    environments.registry.platforms = {NEW: platforms}
+    environments.running["gitsync/prod", "Deployment prod/web"] = {"web:1.0": running} if running else {}
+    found = [environments.find(UpdateKind.IMAGES) for _ in range(2)]
+    for update in found:
+        [choice] = update.images
+        assert (choice.running, choice.moved, choice.is_newer) == (running, moved, False)
+        text = f"the tag web:1.0 moved from {running} to {moved}"
+        assert [line.endswith(text) for line in moved_tags(update.images).values()] == [True] * bool(moved)
+    # the platforms of an index are read once: such content never changes
+    assert environments.registry.asked == asked
+
+
+def test_a_pinned_tag_that_moved_is_found_without_a_pod(tmp_path: Path) -> None:
+    environments = Environments(tmp_path, images=[{"name": "web", "semver": ">=1"}])
+    environments.set({"prod/kustomization.yaml": PINNED})
+    environments.registry.tags_of = {"web": ("1.0",)}
+    environments.registry.digests = {"web:1.0": NEW}
+    [choice] = environments.find(UpdateKind.IMAGES).images
+    assert (choice.running, choice.moved) == (OLD, NEW)
+
+
+@pytest.mark.parametrize(
+    ("tag", "tags", "is_superseded"),
+    [("1.0", ("1.0", "1.5"), False), ("1.5", ("1.0", "1.5"), True), ("1.0", (), False)],
+    ids=["newer", "caught up by hand", "the registry lists nothing"],
+)
+def test_an_image_update_is_superseded_once_nothing_is_newer(
+    tmp_path: Path, tag: str, tags: tuple[str, ...], is_superseded: bool
+) -> None:
+    environments = Environments(tmp_path, images=[{"name": "web", "semver": ">=1"}])
+    environments.set(overlay("prod", tag))
+    environments.registry.tags_of = {"web": tags}
+    assert environments.find(UpdateKind.IMAGES).is_superseded is is_superseded
+
+
+def test_a_promotion_is_superseded_when_its_source_went_back(tmp_path: Path) -> None:
+    environments = Environments(tmp_path)
+    update = environments.find()
+    environments.service.propose(update, author="gitsync", branch="gitsync/promote-prod")
+    assert update.is_superseded is False
+    # what is only not taken for now keeps its proposal
+    environments.status["health"] = "Degraded"
+    assert environments.find().is_superseded is False
+    environments.status["health"] = "Healthy"
+    environments.set(overlay("staging", "1.0"))
+    gone = environments.find()
+    assert gone.is_superseded is True
+    head = environments.service.leftover(gone.kind, gone.app)
+    environments.service.withdraw(gone.kind, gone.app, head, "staging went back")
+    assert git(environments.repo.origin, "branch", "--format=%(refname:short)") == "main"

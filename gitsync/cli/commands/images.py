@@ -17,7 +17,9 @@ from gitsync.integrations.registry import Registries, docker_passwords
 from gitsync.objects.application import parse_application
 from gitsync.services.updates import UpdateKind
 
-_COLUMNS = ("object", "container", "image", "declared", "newest", "state")
+_COLUMNS = ("object", "container", "image", "declared", "running", "newest", "state")
+_DIGEST = 19
+"""Characters of a digest in a table: sha256 and twelve digits."""
 
 
 @command
@@ -57,11 +59,14 @@ def images(
 
 def _row(choice: ImageChoice) -> dict[str, str]:
     declared = choice.declared
+    state = choice.problem or ("newer" if choice.is_newer else "newest")
+    moved = choice.moved[:_DIGEST]
     return {
         "object": str(declared.ref),
         "container": declared.container,
         "image": declared.image.name,
         "declared": declared.image.tag or declared.image.digest,
+        "running": choice.running[:_DIGEST],
         "newest": choice.newest,
-        "state": choice.problem or ("newer" if choice.is_newer else "newest"),
+        "state": f"{state}; the declared tag moved to {moved}" if moved else state,
     }

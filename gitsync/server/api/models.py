@@ -564,6 +564,7 @@ class UpdateModel(ApiModel):
     risk: str = Field(description="Class of what it changes; empty where nothing can be taken.")
     values: list[UpdateValueModel]
     refused: list[str] = Field(description="Values that are not taken, with the reason.")
+    moved: list[str] = Field(description="Declared tags whose digest in the registry is not the one that runs.")
     digest: str = Field(description="What a request has to name; empty where nothing can be proposed.")
     branch: str
     url: str = Field(description="The pull request at the Git host; empty where there is none.")

@@ -58,7 +58,7 @@ class AppriseChannel:
             )
 
 
-_WARNINGS = frozenset({"failed", "degraded", "drifted", "approval", "drift", "heal-failed", "budget"})
+_WARNINGS = frozenset({"failed", "degraded", "drifted", "approval", "drift", "heal-failed", "tag-moved", "budget"})
 """The kinds of notices that a user should react to."""
 
 

@@ -47,7 +47,12 @@ _BUDGET_STATES: Final = {
     STOPPED_BY_BUDGET: "BudgetExceeded",
 }
 """The states of the budget of an Agent, by the beginning of its message."""
-_DRIFT_STATES: Final = {"drift": "DriftDetected", "healed": "DriftHealed", "heal-failed": "HealFailed"}
+_DRIFT_STATES: Final = {
+    "drift": "DriftDetected",
+    "healed": "DriftHealed",
+    "heal-failed": "HealFailed",
+    "tag-moved": "TagMoved",
+}
 """The states of what happened to single objects, by the kind of the event."""
 
 
@@ -129,7 +134,7 @@ def digest(messages: Sequence[Notice]) -> Notice:
 
 
 def happened(event: StateEvent) -> Notice | None:
-    """Return the notice of an event: what others changed, what was restored, budgets, and the class of a sync."""
+    """Return the notice of an event: what others changed, what was restored, moved tags, budgets, classes of syncs."""
     if event.kind in _DRIFT_STATES:
         return Notice(event.application, event.kind, _DRIFT_STATES[event.kind], event.message, ref=event.ref)
     if event.kind == "resource" and (state := budget_state(event)):

@@ -25,6 +25,7 @@ Kind = Literal[
     "budget",
     "healed",
     "heal-failed",
+    "tag-moved",
     "safe",
     "moderate",
     "dangerous",

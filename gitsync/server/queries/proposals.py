@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from gitsync.edit.adopt import AdoptedValue
+from gitsync.edit.images import moved_tags
 from gitsync.errors import one_line
 from gitsync.ports.previews import Proposals, ProposalView
 from gitsync.preview.report import PreviewReport
@@ -99,7 +100,8 @@ class UpdateRow:
     What can be taken into an Application: images of registries, or values of the Application ``origin``.
 
     ``chain`` has the Applications in the order of promotion. ``digest`` is that of the values as they are shown, empty
-    where they cannot be proposed. ``refused`` are lines about values that are not taken.
+    where they cannot be proposed. ``refused`` are lines about values that are not taken, ``moved`` about declared tags
+    whose digest in the registry is another one than what runs.
     """
 
     application: str
@@ -112,6 +114,7 @@ class UpdateRow:
     risk: str
     values: tuple[UpdateValueRow, ...]
     refused: tuple[str, ...]
+    moved: tuple[str, ...]
     digest: str
     branch: str
     url: str
@@ -148,6 +151,7 @@ def _update_row(view: UpdateView) -> UpdateRow:
         update.risk.value if update is not None and update.is_ready else "",
         tuple(_value_row(value) for value in adoption.values) if adoption is not None else (),
         tuple(refusals(update)) if update is not None else (),
+        tuple(f"{ref}, {text}" for ref, text in moved_tags(update.images).items()) if update is not None else (),
         adoption.digest if adoption is not None and is_open else "",
         view.branch,
         view.url,

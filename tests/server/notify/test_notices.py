@@ -446,7 +446,13 @@ def event(kind: str, message: str, *states: str, ref: str = "") -> StateEvent:
 
 
 @pytest.mark.parametrize(
-    ("kind", "state"), [("drift", "DriftDetected"), ("healed", "DriftHealed"), ("heal-failed", "HealFailed")]
+    ("kind", "state"),
+    [
+        ("drift", "DriftDetected"),
+        ("healed", "DriftHealed"),
+        ("heal-failed", "HealFailed"),
+        ("tag-moved", "TagMoved"),
+    ],
 )
 def test_what_others_change_is_a_notice_about_the_object(kind: str, state: str) -> None:
     notice = happened(event(kind, "set .data.a", ref="/ConfigMap/shop/a"))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue
+from gitsync.edit.images import DeclaredImage, ImageChoice, ImageName
+from gitsync.objects.application import ImagePolicy
 from gitsync.objects.ref import ObjectRef
 from gitsync.server.visibility import VisibleUpdates
 from gitsync.services.updates import FoundUpdate, UpdateKey, UpdateState, UpdateView
@@ -68,6 +71,22 @@ def test_what_was_proposed_is_not_proposed_again(site: Open) -> None:
     assert "by gitsync, on gitsync/promote-shop" in page
     assert "javascript:" not in page
     assert "Promote shop</button>" not in page
+
+
+def test_a_tag_that_moved_is_on_the_page_and_in_the_api(site: Open) -> None:
+    shown = update()
+    assert shown.update is not None
+    policy = ImagePolicy(name="web", semver=">=1")
+    ref = ObjectRef("apps", "Deployment", "shop", "web")
+    declared = DeclaredImage(ref, HOSTILE, ".spec.image", ImageName("web", "1"), policy)
+    choice = ImageChoice(declared, "1", running="sha256:a", moved="sha256:b")
+    made = opened(site, replace(shown, update=replace(shown.update, images=(choice,))))
+    page = made.get("/updates").text
+    assert "the tag web:1 moved from sha256:a to sha256:b" in page
+    assert HOSTILE not in page
+    [item] = orjson.loads(made.get("/api/v1/updates").text)["items"]
+    [line] = item["moved"]
+    assert line.startswith("Deployment shop/web, container ")
 
 
 def test_a_form_of_another_site_proposes_nothing(site: Open) -> None:
