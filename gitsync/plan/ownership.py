@@ -79,9 +79,11 @@ def transfer(
     appliers: Collection[str] = APPLIERS,
     ignored: Collection[Path] = (),
     taken_over: Collection[Path] = (),
+    *,
+    manager: str = FIELD_MANAGER,
 ) -> Transfer | None:
     """
-    Return the transfer that has to precede an apply, None when every field has its right owner.
+    Return the transfer that has to precede an apply by a manager, None when every field has its right owner.
 
     ``version`` is the apiVersion that will be applied: entries of other versions spell fields differently and are
     left alone. ``ignored`` are paths that Git leaves to others, ``taken_over`` those that become ours, from any
@@ -92,7 +94,7 @@ def transfer(
     if not (ignored or taken_over) and all(entry.get("manager") not in appliers for entry in entries):
         return None
     taken = [entry for entry in entries if entry.get("manager") in appliers and _is_of(entry, version)]
-    ours = next((entry for entry in entries if _is_ours(entry)), None)
+    ours = next((entry for entry in entries if _is_applied_by(entry, manager)), None)
     shared = [entry for entry in entries if entry is not ours and entry not in taken and _is_of(entry, version)]
     parts = {index: part for index, entry in enumerate(shared) if (part := _part(entry, taken_over))}
     if not taken and not parts and not (ours and ignored):
@@ -110,7 +112,7 @@ def transfer(
         return None
     reduced = {id(shared[index]): _less(shared[index], part) for index, part in parts.items()}
     rest = [reduced.get(id(entry), entry) for entry in entries if entry is not ours and entry not in taken]
-    mine = {**(ours or _entry(version, taken)), "fieldsV1": kept.root}
+    mine = {**(ours or _entry(manager, version, taken)), "fieldsV1": kept.root}
     return Transfer(
         # The API server keeps no entry without fields.
         (*([mine] if kept else []), *(entry for entry in rest if entry["fieldsV1"])),
@@ -120,10 +122,16 @@ def transfer(
 
 
 def with_claimed(
-    moved: Transfer | None, live: Manifest, version: str, schema: Schema | None, paths: Iterable[Path]
+    moved: Transfer | None,
+    live: Manifest,
+    version: str,
+    schema: Schema | None,
+    paths: Iterable[Path],
+    *,
+    manager: str = FIELD_MANAGER,
 ) -> Transfer | None:
     """
-    Return a transfer after which the fields at some paths are ours too where they have no owner.
+    Return a transfer after which the fields at some paths are the manager's too where they have no owner.
 
     The apply that follows removes them, as it does with everything that we own and Git does not declare.
     """
@@ -132,11 +140,11 @@ def with_claimed(
     if not unowned:
         return moved
     present = declared_fields(live, schema or DEDUCED)
-    ours = next((entry for entry in entries if _is_ours(entry)), _entry(version, ()))
+    ours = next((entry for entry in entries if _is_applied_by(entry, manager)), _entry(manager, version, ()))
     if present is None or not _is_of(ours, version):
         return moved
     fields = union(ours.get("fieldsV1") or {}, _at_paths(present, unowned))
-    rest = [entry for entry in entries if not _is_ours(entry)]
+    rest = [entry for entry in entries if not _is_applied_by(entry, manager)]
     base = moved or Transfer(())
     return replace(
         base, managed_fields=({**ours, "fieldsV1": fields}, *rest), claimed=tuple(human(path) for path in unowned)
@@ -184,10 +192,6 @@ def as_applied(live: Manifest, manager: str) -> tuple[Mapping[str, Any], ...] | 
     return ({**created, "operation": "Apply", "fieldsV1": fields}, *rest)
 
 
-def _is_ours(entry: Mapping[str, Any]) -> bool:
-    return _is_applied_by(entry, FIELD_MANAGER)
-
-
 def _is_applied_by(entry: Mapping[str, Any], manager: str) -> bool:
     return entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource")
 
@@ -196,11 +200,11 @@ def _is_of(entry: Mapping[str, Any], version: str) -> bool:
     return entry.get("apiVersion") == version and not entry.get("subresource")
 
 
-def _entry(version: str, taken: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return an entry of ours for an object that we never applied."""
+def _entry(manager: str, version: str, taken: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an entry of a manager for an object that it never applied."""
     times = [str(entry["time"]) for entry in taken if entry.get("time")]
     return {
-        "manager": FIELD_MANAGER,
+        "manager": manager,
         "operation": "Apply",
         "apiVersion": version,
         "fieldsType": "FieldsV1",

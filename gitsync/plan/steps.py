@@ -280,10 +280,11 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     is_refused = inputs.cluster.refused.get(step.ref) == resource_version_of(live)
     taken_over = undeclared.taken_over(state, exceptions, is_refused=is_refused)
     version = str(desired.get("apiVersion"))
-    moved = transfer(live, version, schema, inputs.cluster.appliers, ignored_paths, taken_over)
+    moved = transfer(live, version, schema, inputs.cluster.appliers, ignored_paths, taken_over, manager=manager)
     # Only a new value makes a member stale: nearly every object of nearly every reconcile has none.
     if not is_in_sync:
-        moved = with_claimed(moved, live, version, schema, stale_members(schema, sent, live, manager))
+        stale = stale_members(schema, sent, live, manager)
+        moved = with_claimed(moved, live, version, schema, stale, manager=manager)
     if moved is not None:
         drift = _drift_after(moved, sent, live, schema, manager)
     elif isinstance(answer, dict):

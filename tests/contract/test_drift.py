@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.plan.drift_history import DRIFT_ACTION, past_fields
-from tests.agents.factories import agent
+from tests.agents.factories import agent, member, system
 from tests.contract.manifests import manifest
 from tests.contract.stage import Stage, eventually
 
@@ -119,6 +119,38 @@ def test_a_hijacked_agent_stays_as_it_runs_while_nothing_heals(stage: Stage) -> 
     eventually(stage, lambda: stalled(stage).get("reason") == "ChangedInCluster")
     assert "is not what Application" in stalled(stage)["message"]
     assert pods_of(stage) == before
+
+
+def test_a_hijacked_system_or_member_runs_nothing_and_is_restored(stage: Stage) -> None:
+    at_once = {"order": "Parallel"}  # without Pods that start, a wave would never be ready
+    made = {**system(member("a"), member("b"), rollout=at_once), "metadata": {"name": "desk"}}
+    stage.sync({"desk.yaml": made}, risk=DEFAULTS)
+    for name in ("desk-a", "desk-b"):
+        eventually(stage, lambda name=name: stage.get("Deployment", name, api=API))
+    before = pods_of(stage)
+    # Git declares the system alone: its member is restored by the operator
+    stage.patch("Agent", "desk-a", {"spec": {"model": {"endpoint": EVIL}}}, api=AGENTS)
+    eventually(stage, lambda: "endpoint" not in stage.live("Agent", "desk-a", api=AGENTS)["spec"]["model"])
+    replaced = members(stage)
+    replaced[0]["template"]["spec"]["owner"] = "evil"
+    stage.patch("MultiAgentSystem", "desk", {"spec": {"agents": replaced}}, api=AGENTS)
+    eventually(stage, lambda: "evil" not in str(members(stage)))
+    eventually(stage, lambda: is_carried_out(stage.live("MultiAgentSystem", "desk", api=AGENTS)))
+    assert pods_of(stage) == before
+    assert [record for record in audit(stage, "agent:desk-a") if EVIL in str(record)] == []
+    # the operator applies under its own manager, which has to remove what users add
+    containers = [{"name": "agent", "env": [{"name": "OPENAI_BASE_URL", "value": EVIL}]}]
+    patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+    stage.patch("Deployment", "desk-b", patch, "strategic", api=API)
+    eventually(stage, lambda: EVIL not in str(stage.live("Deployment", "desk-b", api=API)["spec"]))
+
+
+def members(stage: Stage) -> list[dict[str, Any]]:
+    return list(stage.live("MultiAgentSystem", "desk", api=AGENTS)["spec"]["agents"])
+
+
+def is_carried_out(live: Manifest) -> bool:
+    return bool(live.get("status", {}).get("observedGeneration") == live["metadata"]["generation"])
 
 
 def stalled(stage: Stage) -> dict[str, Any]:

@@ -52,6 +52,16 @@ def test_an_object_that_we_never_applied_gets_an_entry_of_ours() -> None:
     assert found.managed_fields == (entry(FIELD_MANAGER, DATA, time="2026-01-02T03:04:05Z"),)
 
 
+def test_the_fields_become_those_of_the_manager_that_applies() -> None:
+    agents = entry("gitsync-agents", OURS)
+    found = transfer(live(entry("helm", DATA), agents), "v1", None, manager="gitsync-agents")
+    assert done(found) == {"gitsync-agents": DATA}
+    # an Application that declares the same object keeps what it applied
+    ours = entry(FIELD_MANAGER, OURS)
+    found = transfer(live(entry("helm", DATA), ours), "v1", None, manager="gitsync-agents")
+    assert done(found) == {"gitsync-agents": DATA, FIELD_MANAGER: OURS}
+
+
 @pytest.mark.parametrize(
     "other",
     [
