@@ -61,14 +61,12 @@ def ask_revert(
     commits: Sequence[Commit] = ()
     effects: Sequence[RevertEffect] = ()
     try:
+        if not commit and not after:
+            # before the effects on the others: this renders one application
+            offered = commit = _newest_change(pages.engine, app)
         commits = _commits(pages.engine, app, commit, after)
         # each of them is rendered twice
         effects = pages.engine.preview.effects(app, commits, followers[:_APPLICATIONS])
-        offered = "" if commit or after or _concerns(effects, app) else _newest_change(pages.engine, app)
-        if offered and offered != commits[0].id:
-            commit = offered
-            commits = _commits(pages.engine, app, commit, "")
-            effects = pages.engine.preview.effects(app, commits, followers[:_APPLICATIONS])
     except TransientError:
         # Git does not answer: not a property of these commits
         raise
@@ -86,7 +84,7 @@ def ask_revert(
         unseen=len(followers) - _APPLICATIONS,
         commit=commit,
         after=after,
-        is_offered=bool(offered) and commit == offered,
+        is_offered=bool(offered),
     )
 
 
@@ -150,15 +148,11 @@ def _commits(backend: Backend, app: Application, commit: str, after: str) -> Seq
     return backend.reverts.one_commit(app, commit) if commit else backend.reverts.commits(app, after)
 
 
-def _concerns(effects: Sequence[RevertEffect], app: Application) -> bool:
-    """Return whether a revert changes an Application, as far as that is known."""
-    return any(effect.steps or effect.problem for effect in effects if effect.application == app.key)
-
-
 def _newest_change(backend: Backend, app: Application) -> str:
-    """Return the newest commit that changed something of an Application; empty where none of the latest did."""
-    newest = backend.preview.newest_change(app, backend.reverts.latest(app)[:_SEARCHED])
-    return newest.id if newest is not None else ""
+    """Return the newest commit that changed an Application; empty for that of the branch, or if none of the latest."""
+    latest = backend.reverts.latest(app)[:_SEARCHED]
+    newest = backend.preview.newest_change(app, latest)
+    return newest.id if newest is not None and newest != latest[0] else ""
 
 
 def _steps(effect: RevertEffect) -> list[EffectStep]:
