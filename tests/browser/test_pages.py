@@ -42,7 +42,7 @@ PAGES = {
     f"{APP}/history/1": "create",
     f"{APP}/events": "application",
     f"{APP}/policy": "the default, without a policy",
-    f"{APP}/revert": "Revert the newest commit?",
+    f"{APP}/revert": "A new commit takes this commit back",
     f"{APP}/suspend": "Suspend shop?",
     "/approvals": "No approvals pending",
     "/audit": "Succeeded",
@@ -165,7 +165,7 @@ def test_a_form_of_another_site_is_refused(site: Site) -> None:
 def test_keys_search_and_move(open_page: Opens) -> None:
     page = open_page("/apps").page
     page.keyboard.press("j")
-    expect(page.locator("tr.at a")).to_be_focused()
+    expect(page.locator("tr.at th a")).to_be_focused()
     page.keyboard.press("f")
     expect(page.get_by_role("textbox", name="Filter")).to_be_focused()
     page.keyboard.type("ge")
