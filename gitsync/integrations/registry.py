@@ -18,6 +18,7 @@ import orjson
 
 from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
 from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
+from gitsync.objects.manifest import at as member_at
 
 _TIMEOUT: Final = 15.0
 """Seconds that one request may wait for its answer."""
@@ -132,6 +133,26 @@ class Registries:
                 f"what the registry has for {reference} is not a manifest", location=f"{at.server}/{at.repository}"
             )
         return digest, manifest
+
+    def created(self, image: str, reference: str) -> str:
+        """
+        Return when an image was built, as its configuration has it, empty where it names no time.
+
+        Of an image for several platforms that is the time of the first one. Source: OCI Image Format, "Image
+        Configuration".
+        """
+        _, manifest = self.manifest(image, reference)
+        platforms = manifest.get("manifests")
+        if isinstance(platforms, list) and platforms:
+            _, manifest = self.manifest(image, str(member_at(platforms[0], "digest", default="")))
+        digest = str(member_at(manifest, "config", "digest", default=""))
+        if not _DIGEST.fullmatch(digest):
+            return ""
+        try:
+            configuration = orjson.loads(self.blob(image, digest, _MAX_BYTES))
+        except ValueError:
+            return ""
+        return str(member_at(configuration, "created", default=""))
 
     def blob(self, image: str, digest: str, max_bytes: int) -> bytes:
         """Return a blob; raise InvalidInput where it is larger, or not what its digest names."""

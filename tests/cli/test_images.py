@@ -17,6 +17,12 @@ from tests.waiting import until
 NAME = "registry.example.com/web"
 
 
+@pytest.fixture(autouse=True)
+def built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No registry is asked when its images were built."""
+    monkeypatch.setattr(Registries, "created", lambda self, image, reference: "2020-01-02T03:04:05Z")
+
+
 def pushed(shop: Shop, branch: str) -> str:
     repo = shop.world.repo
     repo.git("fetch", "--quiet", "origin")
@@ -35,6 +41,7 @@ def test_newer_images_and_a_promotion_become_branches(shop: Shop, monkeypatch: p
     assert listed.code == 1, listed.err
     [row] = listed.json
     assert (row["declared"], row["newest"], row["state"]) == ("1.0.0", "1.1.0", "newer")
+    assert row["age"].endswith("d")
     dry = shop("images", "prod", "--update", "--dry-run")
     assert f"{NAME}:1.0.0 -> {NAME}:1.1.0 (prod/web.yaml:" in dry.err
     assert dry.code == 1

@@ -32,6 +32,7 @@ class Registry:
     status: int = 200
     body: bytes = b""
     manifest: bytes = MANIFEST
+    blob: bytes = b""
     named: str = DIGEST
     """The digest that the registry says its manifest has."""
     challenge: str = 'Bearer realm="{base}/token",service="reg"'
@@ -61,6 +62,8 @@ def registry() -> Iterator[Registry]:
                 return self._answer(served.status, b"", {"Retry-After": "7", "Location": "http://elsewhere.example/"})
             if "/manifests/" in url.path:
                 return self._answer(200, served.manifest, {"Docker-Content-Digest": served.named})
+            if "/blobs/" in url.path:
+                return self._answer(200, served.blob)
             page = parse_qs(url.query).get("last")
             link = {} if page else {"Link": '</v2/team/web/tags/list?n=1000&last=1.0>; rel="next"'}
             return self._answer(
@@ -121,6 +124,21 @@ def test_the_digest_that_is_named_costs_one_request_without_content(registry: Re
 def test_a_registry_without_the_header_gets_the_digest_of_its_content(registry: Registry) -> None:
     registry.named = ""
     assert Registries(lambda host: ("bot", "secret")).digest(registry.image, "2.0") == DIGEST
+
+
+@pytest.mark.parametrize(
+    ("configuration", "created"),
+    [
+        pytest.param(b'{"created": "2026-11-20T10:00:00Z"}', "2026-11-20T10:00:00Z", id="a time"),
+        pytest.param(b'{"os": "linux"}', "", id="none"),
+        pytest.param(b"not JSON", "", id="not a configuration"),
+    ],
+)
+def test_an_image_tells_when_it_was_built(registry: Registry, configuration: bytes, created: str) -> None:
+    registry.blob = configuration
+    digest = "sha256:" + hashlib.sha256(configuration).hexdigest()
+    registry.manifest = json.dumps({"config": {"digest": digest}}).encode()
+    assert Registries(lambda host: ("bot", "secret")).created(registry.image, "2.0") == created
 
 
 def test_basic_authentication(registry: Registry) -> None:

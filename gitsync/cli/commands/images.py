@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,13 @@ from gitsync.cli.edits import CommandEdits, EditOptions
 from gitsync.cli.options import GitTarget, Output, Reason, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.edit.images import ImageChoice
+from gitsync.errors import GitsyncError
 from gitsync.integrations.registry import Registries, docker_passwords
 from gitsync.objects.application import parse_application
+from gitsync.server.formatting import age
 from gitsync.services.updates import UpdateKind
 
-_COLUMNS = ("object", "container", "image", "declared", "running", "newest", "state")
+_COLUMNS = ("object", "container", "image", "declared", "running", "newest", "age", "state")
 _DIGEST = 19
 """Characters of a digest in a table: sha256 and twelve digits."""
 
@@ -47,7 +50,8 @@ def images(
     newer = [choice for choice in found.images if choice.is_newer]
     if not update:
         if found.images or output is not Format.TABLE:
-            show([_row(choice) for choice in found.images], _COLUMNS, output, key="object")
+            rows = [_row(choice, _age(registries, choice)) for choice in found.images]
+            show(rows, _COLUMNS, output, key="object")
         else:
             say("spec.images follows no image that is declared")
         return Exit.DIFFERENT if newer else Exit.OK
@@ -57,7 +61,15 @@ def images(
     return edits.propose(found, EditOptions(branch, author, reason, dry_run))
 
 
-def _row(choice: ImageChoice) -> dict[str, str]:
+def _age(registries: Registries, choice: ImageChoice) -> str:
+    """Return how long ago the newest image was built, empty where its registry does not tell."""
+    # the list is of use without it, such as where only tags can be read
+    with suppress(GitsyncError):
+        return age(registries.created(choice.declared.image.name, choice.newest)) if choice.newest else ""
+    return ""
+
+
+def _row(choice: ImageChoice, built: str) -> dict[str, str]:
     declared = choice.declared
     state = choice.problem or ("newer" if choice.is_newer else "newest")
     moved = choice.moved[:_DIGEST]
@@ -68,5 +80,6 @@ def _row(choice: ImageChoice) -> dict[str, str]:
         "declared": declared.image.tag or declared.image.digest,
         "running": choice.running[:_DIGEST],
         "newest": choice.newest,
+        "age": built,
         "state": f"{state}; the declared tag moved to {moved}" if moved else state,
     }
