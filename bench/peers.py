@@ -2,8 +2,8 @@
 gitsync beside Flux and Argo CD in one run, as a table in Markdown: ``python -m bench.peers [COUNT ...]``.
 
 ``GITSYNC_PEERS`` names a program that runs one tool alone: ``PROGRAM gitsync|flux|argocd COUNT [--big OBJECTS]``
-appends a row in JSON to the file ``OUT`` for each thing that it measured. Nothing is built here, and without the
-program nothing is run. docs/benchmarks.md has the last table, with versions and machine.
+appends a row in JSON to the file ``OUT`` for each measurement. Nothing is built here, and without the program nothing
+is run.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _pods(count: int) -> str:
 _CHARACTERS: Final = 4
 """Characters of a prompt that are about one token of the common tokenizers."""
 _NOTEWORTHY: Final = 0.05
-"""The share by which tokens have to change for a forecast: it is no more exact."""
+"""The share by which tokens have to change for a forecast; a smaller one is within its error."""
 
 
 def token_forecasts(
