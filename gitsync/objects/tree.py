@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
@@ -44,13 +45,12 @@ class Tree(Protocol):
         ...
 
 
-class ReplacedFolder:
-    """A tree with the files of another one in a folder; both are one repository, unlike those of a MountedTree."""
+class _JoinedTree(ABC):
+    """A tree of which each path is in one of several trees."""
 
-    def __init__(self, tree: Tree, folder: str, files: Tree) -> None:
-        self._tree = tree
-        self._folder = folder
-        self._files = files
+    @abstractmethod
+    def _find(self, path: str) -> tuple[Tree, str]:
+        """Return the tree that a path is in, and its path there."""
 
     def entry(self, path: str) -> Entry | None:
         """Return the kind of entry at the path itself, or None."""
@@ -73,13 +73,22 @@ class ReplacedFolder:
         tree, inside = self._find(path)
         return tree.blob_id(inside)
 
+
+class ReplacedFolder(_JoinedTree):
+    """A tree with the files of another one in a folder; both are one repository, unlike those of a MountedTree."""
+
+    def __init__(self, tree: Tree, folder: str, files: Tree) -> None:
+        self._tree = tree
+        self._folder = folder
+        self._files = files
+
     def _find(self, path: str) -> tuple[Tree, str]:
         if path == self._folder or path.startswith(f"{self._folder}/"):
             return self._files, path[len(self._folder) + 1 :]
         return self._tree, path
 
 
-class MountedTree:
+class MountedTree(_JoinedTree):
     """
     A tree with the files of other repositories below paths of their own, for one build.
 
@@ -95,26 +104,6 @@ class MountedTree:
         """Return the path of the other repository that a path is in, empty for this one."""
         # with the slash: one mount may be the beginning of another one's name
         return next((mount for mount in self._mounts if path == mount or path.startswith(f"{mount}/")), "")
-
-    def entry(self, path: str) -> Entry | None:
-        """Return the kind of entry at the path itself, or None."""
-        tree, inside = self._find(path)
-        return tree.entry(inside)
-
-    def names(self, path: str) -> tuple[str, ...]:
-        """Return the sorted names in a folder."""
-        tree, inside = self._find(path)
-        return tree.names(inside)
-
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a file or the target of a link."""
-        tree, inside = self._find(path)
-        return tree.read(inside)
-
-    def blob_id(self, path: str) -> str:
-        """Return an id of the content."""
-        tree, inside = self._find(path)
-        return tree.blob_id(inside)
 
     def _find(self, path: str) -> tuple[Tree, str]:
         mount = self.mount_of(path)
