@@ -96,6 +96,7 @@ class Client:
         self._connection = connection
         self._lock = threading.Lock()
         self._api = _connect(connection)
+        self._named: str | None = None
         self._signed_in: _SignedIn | None = None
 
     @property
@@ -106,9 +107,10 @@ class Client:
     @property
     def place(self) -> str:
         """Where the API server is, and which kubeconfig and context say so."""
-        named = [f"kubeconfig {kubeconfig}"] if (kubeconfig := _kubeconfig(self._connection)) else []
-        named += [f"context {self._connection.context}"] if self._connection.context else []
-        return f"{self.host} ({', '.join(named)})" if named else self.host
+        # kept, since each request fails while the server is down, and the file may be large
+        if self._named is None:
+            self._named = _names(self._connection)
+        return f"{self.host} ({self._named})" if self._named else self.host
 
     def get(
         self, path: str, query: Mapping[str, str] | None = None, *, accept: str = "application/json", user: str = ""
@@ -227,6 +229,7 @@ class Client:
         with self._lock:
             if self._api is refused:  # else another thread has just done it
                 self._api = _connect(self._connection)
+                self._named = None
 
 
 class DirectAnswer(Protocol):
@@ -361,12 +364,33 @@ def _kubeconfig(connection: Connection) -> str:
     return connection.kubeconfig or os.environ.get("KUBECONFIG", "")
 
 
-def _load(config: Any, connection: Connection) -> Callable[[Any], None]:
+def _names(connection: Connection) -> str:
+    """Return the kubeconfig and the context that a connection uses, empty in a cluster."""
+    from kubernetes import config
+    from yaml import YAMLError
+
+    if _is_in_cluster(connection):
+        return ""
+    context = connection.context
+    if not context:
+        # the file may have been changed or removed since it was read
+        with suppress(config.ConfigException, YAMLError, OSError, TypeError, ValueError, KeyError, AttributeError):
+            context = config.list_kube_config_contexts(_kubeconfig(connection) or None)[1]["name"]
+    names = (("kubeconfig", _kubeconfig(connection) or "~/.kube/config"), ("context", context))
+    return ", ".join(f"{what} {name}" for what, name in names if name)
+
+
+def _is_in_cluster(connection: Connection) -> bool:
+    """Return whether the credentials of the Pod are used."""
     in_cluster = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-    if not connection.kubeconfig and not connection.context and in_cluster.is_file():
+    return not connection.kubeconfig and not connection.context and in_cluster.is_file()
+
+
+def _load(config: Any, connection: Connection) -> Callable[[Any], None]:
+    if _is_in_cluster(connection):
         return lambda configuration: config.load_incluster_config(client_configuration=configuration)
     return lambda configuration: config.load_kube_config(
-        config_file=connection.kubeconfig or None,
+        config_file=_kubeconfig(connection) or None,
         context=connection.context or None,
         client_configuration=configuration,
         persist_config=False,

@@ -90,6 +90,8 @@ class HelmSettings(Section):
         "parameters": "write them into values",
         "fileParameters": "write them into values",
         "valuesFiles": "write valueFiles",
+        "passCredentials": "leave it out: credentials are of the source",
+        "skipSchemaValidation": "leave it out: charts are rendered with their schema",
         "version": "charts are rendered by the Helm that is installed beside gitsync",
         "namespace": "write destination.namespace",
     }
@@ -130,6 +132,9 @@ class GitSource(Section):
         "targetRevision": "write revision",
         "url": "write repoURL",
         "branch": "write revision",
+        "ref": "write revision, with the branch, tag, range or commit",
+        "secretRef": "write credentials.secretRef",
+        "plugin": "leave it out: programs of a repository are not run",
         "directory": "folders without a kustomization are read with renderer: Plain",
         "kustomize": "write it into the kustomization in Git",
     }
@@ -280,6 +285,10 @@ class Destination(Section):
 class Dependency(Section):
     """An Application that has to be Synced and Healthy first."""
 
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "readyExpr": "leave it out: it has to be Synced and Healthy",
+    }
+
     name: Text = Field(
         description="Name of an Application that has to be Synced and Healthy, at its newest spec (and at the same"
         " commit of the same repository), before a new commit is applied; with a cycle nothing is applied."
@@ -289,6 +298,13 @@ class Dependency(Section):
 
 class HealthCheck(Section):
     """The health of a kind by CEL: degraded, else healthy, else Progressing."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "apiVersion": "write group",
+        "inProgress": "leave it out: what is neither current nor failed is Progressing",
+        "name": "leave it out: the health of every object is evaluated",
+        "namespace": "leave it out: the health of every object is evaluated",
+    }
 
     group: str = Field("", description="API group of the kind; absent: the core group.")
     kind: Text = Field(description="The kind.")
@@ -302,6 +318,11 @@ class HealthCheck(Section):
 
 class RetryBackoff(Section):
     """Delays between retries."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "duration": "write initial",
+        "maxDuration": "write max",
+    }
 
     initial: Duration = Field(5.0, description="Delay before the first retry.")
     factor: Annotated[float, Field(ge=1)] = Field(2, description="Factor by which each delay is longer.")
@@ -407,6 +428,7 @@ class SyncPolicy(Section):
     """How the Application is kept in sync."""
 
     FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        "managedNamespaceMetadata": "declare the Namespace in Git",
         "syncOptions": "options are annotations of objects, such as those of Argo CD: docs/annotations.md",
         "retryInterval": "write retry",
         "timeout": "write postSync.healthTimeout",
@@ -664,17 +686,61 @@ class ApplicationSpec(Section):
     """The spec of an Application."""
 
     FOREIGN_NAMES: ClassVar[Mapping[str, str]] = {
+        # of an Application of Argo CD
         "syncPolicy": "write sync, with automated, prune and selfHeal as true or false",
         "project": "leave it out: what an Application may do is in the operator's policies",
         "ignoreDifferences": "write sync.ignoreDifferences",
+        "revisionHistoryLimit": "write history.limit",
+        "info": "write annotations",
+        # of a Kustomization of Flux
         "sourceRef": "write source.repoURL and source.revision",
         "path": "write source.path",
         "targetNamespace": "write destination.namespace",
         "serviceAccountName": "write destination.serviceAccountName",
+        "kubeConfig": "leave it out: a controller syncs the cluster that it runs in",
         "interval": "write sync.interval",
+        "retryInterval": "write sync.retry",
         "prune": "write sync.prune",
+        "deletionPolicy": "write sync.preserveResourcesOnDeletion",
+        "force": "annotate the object instead: docs/annotations.md",
+        "wait": "leave it out: health is always evaluated, for sync.postSync.healthTimeout",
         "timeout": "write sync.postSync.healthTimeout",
+        "healthCheckExprs": "write healthChecks",
         "decryption": "write source.decryption",
+        **dict.fromkeys(
+            (
+                "commonMetadata",
+                "components",
+                "ignoreMissingComponents",
+                "namePrefix",
+                "nameSuffix",
+                "patches",
+                "postBuild",
+                "buildMetadata",
+            ),
+            "write it into the kustomization in Git",
+        ),
+        # of a HelmRelease of Flux
+        "chart": "write source.repoURL, source.chart and source.revision",
+        "chartRef": "write source.repoURL, source.chart and source.revision",
+        "releaseName": "write source.helm.releaseName",
+        "values": "write source.helm.values",
+        "valuesFrom": "write source.helm.valuesFrom",
+        "driftDetection": "write sync.selfHeal",
+        "maxHistory": "write history.limit",
+        "storageNamespace": "leave it out: a release has no storage",
+        "persistentClient": "leave it out: charts are rendered, and never installed by Helm",
+        "postRenderers": "write a kustomization with helmCharts in Git",
+        "install": "write sync.retry and source.helm.skipCrds",
+        "upgrade": "write sync.retry and sync.postSync",
+        "rollback": "write sync.postSync.onDegraded",
+        "uninstall": "write sync.prune",
+        "test": "leave it out: tests of a chart are not run",
+        # of a GitRepository of Flux
+        "url": "write source.repoURL",
+        "ref": "write source.revision, with the branch, tag, range or commit",
+        "secretRef": "write source.credentials.secretRef",
+        "verify": "write source.verify",
     }
 
     suspend: bool = Field(False, description="True stops syncing; the status is kept.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
@@ -63,12 +63,12 @@ _Spec = TypeVar("_Spec", bound=Spec)
 
 
 def parse_spec(model: type[_Spec], members: object, location: str = "", *, object: str = "") -> _Spec:
-    """Return the validated spec; raise InvalidInput that names the first invalid field below ``location``."""
+    """Return the validated spec; raise InvalidInput that names the invalid field, or all unknown ones."""
     try:
         return model.model_validate(members)
     except ValidationError as error:
         # The URL leads to pydantic's documentation, which authors of manifests do not need.
-        raise _invalid_field(error.errors(include_url=False)[0], model, location, object) from error
+        raise _invalid_input(error.errors(include_url=False), model, location, object) from error
 
 
 def check_spec(
@@ -78,16 +78,54 @@ def check_spec(
     try:
         model.model_validate(members)
     except ValidationError as error:
-        for field_error in error.errors(include_url=False):
-            # An unknown field is wrong with any value, also with one that is known later.
-            if field_error["type"] == "extra_forbidden" or not is_open(field_error["input"]):
-                raise _invalid_field(field_error, model, location, object) from error
+        # An unknown field is wrong with any value, also with one that is known later.
+        wrong = [
+            field_error
+            for field_error in error.errors(include_url=False)
+            if field_error["type"] == _UNKNOWN or not is_open(field_error["input"])
+        ]
+        if wrong:
+            raise _invalid_input(wrong, model, location, object) from error
 
 
-def _invalid_field(field_error: ErrorDetails, model: type[Spec], location: str, object: str) -> InvalidInput:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field_error["loc"])
-    message, hint = _explanation(field_error, model)
-    return InvalidInput(message, location=f"{location}{path}".removeprefix("."), object=object, hint=hint)
+_UNKNOWN = "extra_forbidden"
+
+
+def _invalid_input(field_errors: Sequence[ErrorDetails], model: type[Spec], location: str, object: str) -> InvalidInput:
+    """
+    Return the error of the first invalid field, or of all fields that are unknown.
+
+    A manifest that was written for another controller has several unknown fields, and what is required is missing
+    because of them: they are one mistake.
+    """
+    unknown = [field_error for field_error in field_errors if field_error["type"] == _UNKNOWN]
+    if len(unknown) < 2:
+        field_error = (*unknown, *field_errors)[0]
+        message, hint = _explanation(field_error, model)
+        place = f"{location}{_path_of(field_error)}".removeprefix(".")
+        return InvalidInput(message, location=place, object=object, hint=hint)
+    fields = ", ".join(
+        _path_of(field_error).removeprefix(".") + (f" ({hint})" if (hint := _our_name(field_error, model)) else "")
+        for field_error in unknown
+    )
+    return InvalidInput(f"{len(unknown)} fields are not known: {fields}", location=location, object=object)
+
+
+def _path_of(field_error: ErrorDetails) -> str:
+    """Return the path of a field, such as ``.sources[0].path``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field_error["loc"])
+
+
+def _our_name(field_error: ErrorDetails, model: type[Spec]) -> str:
+    """Return what to write instead of an unknown field, empty where nothing takes its place."""
+    from difflib import get_close_matches  # late: a spec that is valid does not need it
+
+    parent = _model_at(model, field_error["loc"][:-1])
+    name = str(field_error["loc"][-1])
+    if ours := parent.FOREIGN_NAMES.get(name):
+        return ours
+    known = [str(field.alias) for field in parent.model_fields.values()]
+    return f"write {similar[0]}" if (similar := get_close_matches(name, known, 1)) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +226,7 @@ def _explanation(error: ErrorDetails, model: type[Spec]) -> tuple[str, str]:
         return f"{value} is not {expected}", hint
     if kind == "missing":
         return "is required", "add it"
-    if kind == "extra_forbidden":
+    if kind == _UNKNOWN:
         parent = _model_at(model, error["loc"][:-1])
         known = ", ".join(str(field.alias) for field in parent.model_fields.values())
         ours = parent.FOREIGN_NAMES.get(str(error["loc"][-1]))

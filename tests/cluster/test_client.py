@@ -83,13 +83,25 @@ def test_a_broken_kubeconfig_is_an_error_of_the_user(tmp_path: Path, text: str, 
     assert "object" not in failed.value.message
 
 
-def test_a_server_that_does_not_answer_is_named_with_its_kubeconfig(tmp_path: Path, server: Sandbox) -> None:
-    config = server.kubeconfig(tmp_path / "config")
-    client = Client(Connection(str(config), "sandbox"))
+@pytest.mark.parametrize("context", ["sandbox", ""], ids=["named", "current"])
+@pytest.mark.parametrize("is_named", [True, False], ids=["by option", "by KUBECONFIG"])
+def test_a_server_that_does_not_answer_is_named_with_its_kubeconfig(
+    tmp_path: Path, server: Sandbox, monkeypatch: pytest.MonkeyPatch, context: str, *, is_named: bool
+) -> None:
+    config = str(server.kubeconfig(tmp_path / "config"))
+    monkeypatch.setenv("KUBECONFIG", config)
+    client = Client(Connection(config if is_named else "", context))
     server.stop()
     with pytest.raises(ClusterUnavailable) as failed:
         client.get("/version")
     assert failed.value.location == f"{client.host} (kubeconfig {config}, context sandbox)"
+
+
+def test_a_kubeconfig_that_is_gone_is_still_named(tmp_path: Path, server: Sandbox) -> None:
+    config = server.kubeconfig(tmp_path / "config")
+    client = Client(Connection(str(config)))
+    config.unlink()
+    assert client.place == f"{client.host} (kubeconfig {config})"
 
 
 def test_a_certificate_authority_that_was_replaced_is_read_again(

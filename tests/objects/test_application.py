@@ -7,8 +7,24 @@ from typing import Any
 import pytest
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.application import Application, MetricQuery, followed_source, parse_application, source_urls
+from gitsync.objects.application import (
+    Application,
+    ApplicationSpec,
+    Dependency,
+    Destination,
+    GitSource,
+    HealthCheck,
+    HelmSettings,
+    IgnoreRule,
+    MetricQuery,
+    RetryBackoff,
+    SyncPolicy,
+    followed_source,
+    parse_application,
+    source_urls,
+)
 from gitsync.objects.charts import ChartOptions
+from gitsync.objects.parsing import Spec
 
 
 def parsed(**post_sync: Any) -> Application:
@@ -139,6 +155,74 @@ def test_fields_of_argo_cd_and_flux_are_named_as_ours(spec: dict[str, Any], mess
     source = {"source": {"repoURL": "https://x"}}
     with pytest.raises(InvalidInput, match=message):
         parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": {**source, **spec}})
+
+
+ARGO_CD = {
+    "project": "default",
+    "source": {"repoURL": "https://x", "targetRevision": "main", "path": "shop"},
+    "destination": {"server": "https://kubernetes.default.svc", "namespace": "shop"},
+    "syncPolicy": {"automated": {"prune": True}},
+}
+FLUX = {
+    "interval": "10m",
+    "path": "./deploy",
+    "prune": True,
+    "wait": True,
+    "targetNamespace": "shop",
+    "sourceRef": {"kind": "GitRepository", "name": "shop"},
+    "whatever": 1,
+}
+
+
+def test_all_unknown_fields_are_in_one_message() -> None:
+    def message(spec: dict[str, Any]) -> str:
+        with pytest.raises(InvalidInput) as failed:
+            parse_application({"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": spec})
+        return str(failed.value)
+
+    assert message(ARGO_CD) == (
+        "spec: Application gitsync/shop: 4 fields are not known: source.targetRevision (write revision),"
+        " destination.server (leave it out: a controller syncs the cluster that it runs in),"
+        " project (leave it out: what an Application may do is in the operator's policies),"
+        " syncPolicy (write sync, with automated, prune and selfHeal as true or false)"
+    )
+    # its source is missing because Flux has it elsewhere, which is the error to show
+    flux = message(FLUX)
+    assert flux.startswith("spec: Application gitsync/shop: 7 fields are not known: interval (write sync.interval), ")
+    assert flux.endswith("sourceRef (write source.repoURL and source.revision), whatever")
+    assert "source is missing" not in flux
+    assert "surce (write source), path (write source.path)" in message({"surce": {}, "path": "shop"})
+
+
+# the members of spec by the definitions of Argo CD 3.1 and Flux 2.6
+_FOREIGN = {
+    ApplicationSpec: (
+        "destination ignoreDifferences info project revisionHistoryLimit source sources syncPolicy"
+        " commonMetadata components decryption deletionPolicy dependsOn force healthCheckExprs healthChecks"
+        " ignoreMissingComponents images interval kubeConfig namePrefix nameSuffix patches path postBuild prune"
+        " retryInterval serviceAccountName sourceRef suspend targetNamespace timeout wait"
+        " chart chartRef driftDetection install maxHistory persistentClient postRenderers releaseName rollback"
+        " storageNamespace test uninstall upgrade values valuesFrom ref secretRef url verify"
+    ),
+    GitSource: "chart directory helm kustomize path plugin ref repoURL targetRevision secretRef url verify",
+    HelmSettings: (
+        "apiVersions fileParameters ignoreMissingValueFiles kubeVersion namespace parameters passCredentials"
+        " releaseName skipCrds skipSchemaValidation skipTests valueFiles values valuesObject version"
+    ),
+    Destination: "name namespace server",
+    SyncPolicy: "automated managedNamespaceMetadata retry syncOptions",
+    RetryBackoff: "duration factor maxDuration",
+    IgnoreRule: "group jqPathExpressions jsonPointers kind managedFieldsManagers name namespace",
+    Dependency: "name namespace readyExpr",
+    HealthCheck: "apiVersion kind name namespace current failed inProgress",
+}
+
+
+@pytest.mark.parametrize("model", _FOREIGN, ids=lambda model: model.__name__)
+def test_every_field_of_argo_cd_and_flux_has_a_counterpart_or_a_hint(model: type[Spec]) -> None:
+    ours = {field.alias for field in model.model_fields.values()}
+    assert set(_FOREIGN[model].split()) - ours <= set(model.FOREIGN_NAMES)
+    assert not set(model.FOREIGN_NAMES) & ours, "what is known needs no hint"
 
 
 def test_options_of_a_chart_are_those_of_the_spec_and_of_the_application():

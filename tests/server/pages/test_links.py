@@ -91,18 +91,27 @@ def test_every_link_leads_to_a_page(site: Open, view: ApplicationView) -> None:
     assert {"/agents/shop/triage/history/3", "/agents/systems/shop/desk/history/5"} <= set(followed)
 
 
+def links_to_changes(page: str) -> list[str]:
+    """Return the filters of the links to commits and people."""
+    return [unquote(link) for link in re.findall(r'class="commit" href="/changes\?q=([^"]*)"', page)]
+
+
 def test_commits_and_authors_of_applications_are_links(site: Open) -> None:
     behind = application("shop", [resource("a")])
     revision = {**behind.status["revision"], "applied": "b" * 40}
     opened = site([replace(behind, status={**behind.status, "revision": revision})])
     wanted = ["commit:ccccccc", 'by:"Ada"', "commit:bbbbbbb"]
-    for path in ("/apps", "/apps/gitsync/shop"):
-        links = re.findall(r'class="commit" href="/changes\?q=([^"]*)"', opened.get(path).text)
-        assert [unquote(link) for link in links] == wanted
+    title, _, folds = opened.get("/apps/gitsync/shop").text.partition('<div class="folds">')
+    assert links_to_changes(opened.get("/apps").text) == wanted
+    assert links_to_changes(title) == ["commit:bbbbbbb", "commit:ccccccc"]
+    assert links_to_changes(folds) == wanted
+    assert links_to_changes(folds.partition("</summary>")[0]) == []
+    synced = site([application("shop", [resource("a")])])
+    title = synced.get("/apps/gitsync/shop").text.partition('<div class="folds">')[0]
+    assert links_to_changes(title) == ["commit:ccccccc"]
 
 
 def test_the_review_of_a_commit_names_its_author(site: Open) -> None:
     dangerous = resource("a", sync="OutOfSync", differences=(changed(),), risk=Risk.DANGEROUS)
     page = site([application("shop", [dangerous], held=("it waits",))]).get(f"/approvals/{'c' * 40}").text
-    links = re.findall(r'class="commit" href="/changes\?q=([^"]*)"', page)
-    assert [unquote(link) for link in links] == ['by:"Ada"', "commit:ccccccc"]
+    assert links_to_changes(page) == ['by:"Ada"', "commit:ccccccc"]
