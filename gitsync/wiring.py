@@ -434,7 +434,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         share=share,
         is_replica=settings.replicas,
         workloads=WorkloadService(cluster, clock),
-        keeps=KeepService(source, renderer, proposals, secrets.credentials),
+        keeps=KeepService(source, bases, renderer, proposals, secrets.credentials),
         updates=updates,
     )
 

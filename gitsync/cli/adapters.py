@@ -8,7 +8,7 @@ from pathlib import Path
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.errors import GroupUnavailable, Rejected
-from gitsync.objects.application import GitSource
+from gitsync.objects.application import Application, GitSource
 from gitsync.objects.charts import ChartOptions, Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
@@ -20,7 +20,7 @@ from gitsync.render.provenance.trace import FieldSelection, Traces, trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.source.repositories import Repositories
 from gitsync.workers import protocol
-from gitsync.workers.edits import adopted, of_values, to_adoption
+from gitsync.workers.edits import adopted, of_edit, to_adoption
 from gitsync.workers.helm import HelmProgram
 
 
@@ -110,9 +110,9 @@ class InProcessRenderer:
         # through the messages of the render processes: JSON turns some keys and numbers into others
         return protocol.to_build(protocol.as_received(protocol.of_build(rendered)))
 
-    def adopt(self, snapshot: Snapshot, path: str, values: Sequence[ClusterValue], namespace: str) -> Adoption:
-        """Return the edits of the files of a path that give fields these values."""
-        request = {"values": of_values(values), "path": path, "namespace": namespace}
+    def adopt(self, snapshot: Snapshot, app: Application, values: Sequence[ClusterValue]) -> Adoption:
+        """Return the edits of the files of an Application that give fields these values."""
+        request = of_edit(app, snapshot, values)
         found = adopted(snapshot.tree, protocol.as_received(request), self._helm)
         return to_adoption(protocol.as_received(found), values)
 

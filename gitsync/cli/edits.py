@@ -22,9 +22,8 @@ from gitsync.objects.manifest import at
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.running import is_current, newest_digests
 from gitsync.runtime.clock import SystemClock
-from gitsync.services.adopt import AdoptService, ProposedAdoption
+from gitsync.services.adopt import AdoptService, ProposedAdoption, find_edits
 from gitsync.services.updates import AppState, FoundUpdate, ImageRegistry, UpdatePorts, UpdateService
-from gitsync.source.validation import clean_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +92,16 @@ class CommandEdits:
         source = self._evaluator.source
         head = source.resolve(app.source, credentials)
         snapshot = source.snapshot(app.source, credentials, head)
-        adoption = self._adopter.adopt(snapshot, clean_path(app.source.path), values, app.destination.namespace)
+        build = self._evaluator.renderer.render(app, snapshot)
+        edits = find_edits(self._adopter, self._evaluator.renderer, app, snapshot, build, values)
+        adoption = edits.adoption
         _print_values(adoption)
         if not adoption.values:
             return Exit.DIFFERENT
         self._audit(adoption, options)
         _print(
             self._proposals.propose(
-                app, head, adoption, author=options.identity, reason=options.reason, branch=options.branch
+                edits.app, edits.head, adoption, author=options.identity, reason=options.reason, branch=options.branch
             )
         )
         return Exit.DIFFERENT if adoption.refused else Exit.OK

@@ -153,10 +153,11 @@ def _mark(value: ClusterValue) -> str:
 
 def adopt(target: EditTarget, values: Iterable[ClusterValue], namespace: str) -> Adoption:
     """
-    Return the edits by which a folder renders to values of the cluster, each proved by rendering.
+    Return the edits by which a tree renders to values of the cluster, each proved by rendering.
 
     ``namespace`` is that of objects that name none. A value that no single place sets, or whose edit would change
-    another environment, is refused with its reason, and does not keep the others from being taken.
+    another environment, is refused with its reason, and does not keep the others from being taken. So is one whose line
+    is in another repository than that of the values before it: an adoption is one commit.
     """
     files: dict[str, bytes] = {}
     adopted: list[AdoptedValue] = []
@@ -171,8 +172,12 @@ def adopt(target: EditTarget, values: Iterable[ClusterValue], namespace: str) ->
         except InvalidInput as error:
             refused.append((kept, str(error)))
             continue
-        files[edit.file] = edit.content
-        adopted.append(AdoptedValue(kept, f"{edit.file}:{edit.line}", edit.old))
+        file = target.first_copy(edit.file)
+        if any(target.repository_of(other) != target.repository_of(file) for other in files):
+            refused.append((kept, f"its line is in another repository, {edit.file}:{edit.line}; take it by itself"))
+            continue
+        files[file] = edit.content
+        adopted.append(AdoptedValue(kept, f"{file}:{edit.line}", edit.old))
     return Adoption(files, tuple(adopted), tuple(refused))
 
 

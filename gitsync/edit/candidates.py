@@ -12,23 +12,31 @@ import base64
 import binascii
 import io
 import json
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
-from gitsync.edit.yaml_text import Spot, is_plain, replaced, spots_at
+from gitsync.edit.yaml_text import PlacedSpot, Spot, is_plain, replaced, spots_at, spots_below, with_value
 from gitsync.errors import InvalidInput
 from gitsync.kube.json_pointer import escape
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
+from gitsync.render.kustomize.charts import CHART_FILE, DEFAULT_HOME
 from gitsync.render.provenance.paths import indexes
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.yaml.locations import Node, Path, nodes
+from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalars import resolve
 
 _ITEM: Final = re.compile(r"\[(.+)\]")
 _PATCHES: Final = "patches"
+_CHARTS: Final = "helmCharts"
+_VALUES_FILE: Final = "values.yaml"
+_MOST_SET: Final = 10
+"""Values that are tried before new ones: each costs a render, and a chart may have many that are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,3 +297,130 @@ def _splits(text: str, part: str) -> Iterator[tuple[str, str]]:
     while start >= 0:
         yield text[:start], text[start + len(part) :]
         start = text.find(part, start + 1)
+
+
+# values of charts: no template tells which of them it prints, so that each that may be it is tried
+
+
+class ValuesPlace(NamedTuple):
+    """Values of a chart: a file, and the path of those in it that are in a kustomization."""
+
+    file: str
+    path: Path = ()
+
+
+class ChartValues(NamedTuple):
+    """
+    Where the values of a chart are set, those that override the others first, and its defaults.
+
+    Each file of defaults has the path at which a file of values overrides it, such as that of a dependency.
+    """
+
+    places: tuple[ValuesPlace, ...]
+    defaults: tuple[ValuesPlace, ...]
+
+
+def paths_of_values(chart: str, files: Sequence[str]) -> Iterator[str]:
+    """Yield the paths in the tree of values files, which are named relative to the chart, or to the root by a /."""
+    for file in files:
+        yield posixpath.normpath(file.lstrip("/") if file.startswith("/") else posixpath.join(chart, file))
+
+
+def default_values(tree: Tree, chart: str, template: str) -> Iterator[ValuesPlace]:
+    """Yield the defaults that a template may print: those of its dependency, then those of the chart."""
+    inside = template.removeprefix(f"{chart}/") if chart else template
+    parts = inside.split("/")
+    # charts/NAME/templates/a.yaml
+    if parts[0] == DEFAULT_HOME and len(parts) > 2:
+        yield ValuesPlace(posixpath.join(chart, *parts[:2], _VALUES_FILE), (parts[1],))
+    yield ValuesPlace(posixpath.join(chart, _VALUES_FILE))
+
+
+def kustomized_values(tree: Tree, kustomization: str, chart: str) -> Iterator[ValuesPlace]:
+    """Yield the values that a kustomization gives to a chart, those that override the others first."""
+    if tree.entry(kustomization) is not Entry.FILE:
+        return
+    documents = read_all(tree.read(kustomization), kustomization)
+    content = documents[0] if documents and isinstance(documents[0], dict) else {}
+    name = _name_of(tree, chart)
+    folder = posixpath.dirname(kustomization)
+    for number, item in enumerate(content.get(_CHARTS) or ()):
+        if isinstance(item, dict) and item.get("name") == name:
+            more = item.get("additionalValuesFiles") or ()
+            for file in reversed([*paths_of_values(folder, more)]):
+                yield ValuesPlace(file)
+            yield ValuesPlace(kustomization, (_CHARTS, number, "valuesInline"))
+            if item.get("valuesFile"):
+                yield ValuesPlace(posixpath.normpath(posixpath.join(folder, item["valuesFile"])))
+
+
+def _name_of(tree: Tree, chart: str) -> str:
+    file = posixpath.join(chart, CHART_FILE)
+    documents = read_all(tree.read(file), file)
+    return str(documents[0].get("name")) if documents and isinstance(documents[0], dict) else ""
+
+
+def value_candidates(tree: Tree, values: ChartValues, wanted: Wanted) -> Iterator[Candidate]:
+    """
+    Yield edits of the values that a chart may print as a field: of those that are set, then new ones over defaults.
+
+    Defaults are edited only where nothing else has values: they are for all who use the chart.
+    """
+    places = values.places or values.defaults
+    yield from islice(_set_values(tree, places, wanted), _MOST_SET)
+    if not values.places:
+        return
+    target = values.places[0]
+    text = _text_of(tree, target.file)
+    for path, content, is_text in _overridden(tree, values, wanted):
+        added = with_value(text, (*target.path, *path), content, is_text=is_text)
+        if added is not None:
+            yield Candidate(target.file, added[1], added[0].encode())
+
+
+def _overridden(tree: Tree, values: ChartValues, wanted: Wanted) -> Iterator[tuple[Path, str, bool]]:
+    """Yield the paths at which the first place would override values of the others, with what they have to be."""
+    for place in values.places[1:]:
+        for placed, content, is_text in _matching(_text_of(tree, place.file), place.path, wanted):
+            yield placed.path[len(place.path) :], content, is_text
+    for default in values.defaults:
+        for placed, content, is_text in _matching(_text_of(tree, default.file), (), wanted):
+            yield (*default.path, *placed.path), content, is_text
+
+
+def _set_values(tree: Tree, places: Sequence[ValuesPlace], wanted: Wanted) -> Iterator[Candidate]:
+    for place in places:
+        text = _text_of(tree, place.file)
+        for placed, content, is_text in _matching(text, place.path, wanted):
+            edited = replaced(text, placed.spot, content, is_text=is_text)
+            yield Candidate(place.file, placed.line, edited.encode(), placed.spot.shared_by)
+
+
+def _matching(text: str, path: Path, wanted: Wanted) -> Iterator[tuple[PlacedSpot, str, bool]]:
+    """Yield the values below a path that may be a field's value, or a part of it, with what each has to be instead."""
+    options = [
+        (_rank(placed, wanted), placed, content, is_text)
+        for placed in spots_below(text, path)
+        for content, is_text in _values(placed.spot, wanted)
+    ]
+    for _, placed, content, is_text in sorted(options, key=lambda option: option[0]):
+        yield placed, content, is_text
+
+
+def _rank(placed: PlacedSpot, wanted: Wanted) -> int:
+    """Return how unlikely it is that a field has a value: one that is equal, of a similar name, is most likely."""
+    name = str(placed.path[-1]).lower() if placed.path else ""
+    field = wanted.key.lower()
+    is_whole = placed.spot.value == wanted.old
+    is_named = bool(name) and (name in field or field in name)
+    return 2 * (not is_whole) + (not is_named)
+
+
+def _text_of(tree: Tree, file: str) -> str:
+    """Return the text of a file, empty where there is none."""
+    if tree.entry(file) is not Entry.FILE:
+        return ""
+    try:
+        return tree.read(file).decode()
+    except UnicodeDecodeError:
+        return ""

@@ -11,21 +11,27 @@ import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from gitsync.edit.candidates import (
     Candidate,
+    ChartValues,
     OverlayPatch,
     PatchTarget,
+    ValuesPlace,
     Wanted,
     candidates,
+    default_values,
     json_patch,
+    kustomized_values,
     merge_patch,
+    paths_of_values,
+    value_candidates,
     wanted_value,
     with_patch,
 )
-from gitsync.edit.proof import ChangedField, EditedTree, EditTarget, Renders, same
+from gitsync.edit.proof import ChangedField, EditTarget, Renders, same
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import show_path
 from gitsync.objects.manifest import Manifest
@@ -66,17 +72,17 @@ class Edit:
 
 
 class Editor:
-    """Edit fields of the objects that one folder of a tree renders to."""
+    """Edit fields of the objects that a tree renders to."""
 
     def __init__(self, target: EditTarget) -> None:
         self._target = target
         self._tree = target.tree
-        self._root = target.path
+        self._root = target.root
         self._renders = Renders(target)
 
     @property
     def build(self) -> Build:
-        """What the folder renders to now; raise InvalidInput where it does not."""
+        """What the root renders to now; raise InvalidInput where it does not."""
         made = self._renders.before(self._root)
         if made is None:
             return self._target.build(self._tree, self._root)  # again, for its error
@@ -129,7 +135,12 @@ class Editor:
         refusal: InvalidInput | None = None
         overruled: Candidate | None = None
         proposals = candidates(self._tree, history.setters(path), wanted)
-        for candidate in islice(proposals, _MOST_CANDIDATES):
+        chart = self._chart_of(position)
+        if chart is not None:
+            # a patch of an overlay decides after the chart
+            proposals = chain(proposals, value_candidates(self._tree, self._values_of(position, chart), wanted))
+        editable = (candidate for candidate in proposals if self._target.is_editable(candidate.file))
+        for candidate in islice(editable, _MOST_CANDIDATES):
             try:
                 return self._proved(candidate, position, path, new, scope)
             except _Mismatch:
@@ -151,7 +162,7 @@ class Editor:
 
         The history records what changes a value, so it names such a step only where an earlier place has another one.
         """
-        edited = EditedTree(self._tree, {overruled.file: overruled.content})
+        edited = self._target.edited({overruled.file: overruled.content})
         try:
             made = self._target.build(edited, self._root, provenance=True)
         except InvalidInput:  # the new value is not valid at that place, so later steps are not known
@@ -174,15 +185,17 @@ class Editor:
     def _in_the_overlay(self, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit | None:
         """Return a patch in the root's own kustomization, None where it has none or a later step sets the field."""
         chart = self._chart_of(position)
-        if chart and not scope.overlay:
-            raise InvalidInput(
-                f"{show_path(path)} comes from the chart {chart}",
-                object=str(ref_of(self.build.manifests[position])),
-                hint="change its values, in valuesInline or a values file of helmCharts, or patch it with --overlay",
-            )
-        prefix = f"{self._root}/" if self._root else ""
+        folder = self._target.render_of(position).path
+        prefix = f"{folder}/" if folder else ""
         file = next((name for name in FILE_NAMES if self._tree.entry(prefix + name) is Entry.FILE), None)
-        if file is None:
+        if chart is not None and (file is None or not scope.overlay):
+            remedy = ", or patch it with --overlay" if file is not None else ""
+            raise InvalidInput(
+                f"{show_path(path)} comes from the chart {chart or '.'}, and no value of its files alone sets it",
+                object=str(ref_of(self.build.manifests[position])),
+                hint=f"change its values, inline or in a values file{remedy}",
+            )
+        if file is None or not self._target.is_editable(prefix + file):
             return None
         content = self._tree.read(prefix + file)
         shared: Edit | None = None
@@ -207,19 +220,35 @@ class Editor:
         """Yield the patches that set a field of an object before the kustomization, the one that reads best first."""
         manifest = self.build.manifests[position]
         # What a chart makes has no name in a file; where later steps change its name, the proof fails.
-        metadata = manifest["metadata"] if self._chart_of(position) else self._original(position)["metadata"]
+        is_of_chart = self._chart_of(position) is not None
+        metadata = manifest["metadata"] if is_of_chart else self._original(position)["metadata"]
         kind = manifest["kind"]
         target = PatchTarget(manifest["apiVersion"], kind, str(metadata["name"]), str(metadata.get("namespace") or ""))
         # By key where the API server merges the list by one; lists of custom resources have none.
         patches = (merge_patch(target, path, new), json_patch(target, manifest, path, new))
         yield from (patch for patch in patches if patch is not None)
 
-    def _chart_of(self, position: int) -> str:
-        """Return the folder of the chart whose template makes an object, empty where none does."""
+    def _chart_of(self, position: int) -> str | None:
+        """Return the folder of the chart whose template makes an object, None where none does."""
+        if self.build.provenance[position].step == "chart":
+            return self._target.render_of(position).path
         folder = posixpath.dirname(self.build.sources[position].file)
         # A subchart is a chart too: the outermost one is that which the kustomization names.
         charts = [above for above in _folders(folder) if self._tree.entry(f"{above}/{CHART_FILE}") is Entry.FILE]
-        return charts[-1] if charts and self._target.helm is not None else ""
+        return charts[-1] if charts and self._target.helm is not None else None
+
+    def _values_of(self, position: int, chart: str) -> ChartValues:
+        """Return where the values of a chart are, those that override the others first."""
+        template = self.build.sources[position].file
+        if self.build.provenance[position].step == "chart":
+            options = self._target.render_of(position).chart
+            files = list(paths_of_values(chart, options.value_files))
+            places = [ValuesPlace(file) for file in reversed(files)]
+        else:
+            kustomizations = [file for file in sorted(self.build.files_read) if posixpath.basename(file) in FILE_NAMES]
+            places = [place for file in kustomizations for place in kustomized_values(self._tree, file, chart)]
+        editable = tuple(place for place in places if self._target.is_editable(place.file))
+        return ChartValues(editable, tuple(default_values(self._tree, chart, template)))
 
     def _original(self, position: int) -> Manifest:
         """Return an object as its file has it, by whose name and namespace any kustomization can patch it."""
@@ -243,7 +272,7 @@ class Editor:
                 location=where,
                 hint="write it out where it should differ, or change all with --also",
             )
-        edited = EditedTree(self._tree, {candidate.file: candidate.content})
+        edited = self._target.edited({candidate.file: candidate.content})
         differences = self._renders.differences(self._root, edited)
         mine = [item for item in differences if _is_meant(item, subject, path)]
         if not any(same(item.new, new) for item in mine if item.field == path):
@@ -256,7 +285,7 @@ class Editor:
             elsewhere = self._renders.differences(root, edited)
             if elsewhere and not scope.also:
                 raise InvalidInput(
-                    f"the edit also changes {elsewhere[0].object} of {root or '.'}",
+                    f"the edit also changes {elsewhere[0].object} of {root.places}",
                     location=where,
                     object=subject,
                     hint="change this environment alone with --overlay, or all with --also",

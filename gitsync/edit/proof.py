@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.charts import Helm
+from gitsync.objects.application import FolderRender
+from gitsync.objects.charts import ChartOptions, Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.objects.tree import Entry, Tree
-from gitsync.render.build import Build, build
+from gitsync.objects.tree import Entry, MountedTree, Tree
+from gitsync.render.build import Build, build, joined_build
 from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.provenance.paths import FieldPath, indexes, leaves_of
 
@@ -40,38 +41,131 @@ class EditedTree:
         return f"edited {hash(self._files[path])}" if path in self._files else self._tree.blob_id(path)
 
 
+class EditRoot(NamedTuple):
+    """
+    What is rendered from a tree together: the folders of an Application, or one folder of which none is known.
+
+    A folder that is a chart itself is rendered only for an Application, which has its values.
+    """
+
+    renders: tuple[FolderRender, ...]
+    is_application: bool = False
+
+    @classmethod
+    def folder(cls, path: str) -> EditRoot:
+        """Return a folder that is rendered by itself."""
+        return cls((FolderRender("", path, "Auto", ChartOptions()),))
+
+    @property
+    def places(self) -> str:
+        """The paths of what is rendered."""
+        return ", ".join(render.path or "." for render in self.renders)
+
+    def in_tree(self, tree: Tree) -> EditRoot:
+        """Return it without what a kustomization does not depend on, so that one folder is equal to itself."""
+        if any(not _is_kustomization(tree, render) for render in self.renders):
+            return self
+        if len(self.renders) == 1:
+            return EditRoot.folder(self.renders[0].path)
+        return EditRoot(tuple(render._replace(renderer="Auto", chart=ChartOptions()) for render in self.renders))
+
+
+def _is_kustomization(tree: Tree, render: FolderRender) -> bool:
+    prefix = f"{render.path}/" if render.path else ""
+    is_file = (tree.entry(prefix + name) is Entry.FILE for name in FILE_NAMES)
+    return render.renderer in ("Auto", "Kustomize") and any(is_file)
+
+
 @dataclass(frozen=True, slots=True)
 class EditTarget:
     """
-    The folder of a tree that is edited, and what else is rendered from the tree.
+    What is edited of a tree, and what else is rendered from it.
 
-    ``roots`` returns the paths of all deployed folders. ``helm`` renders the charts of kustomizations; without it they
-    are refused, and so is always a folder that is a chart itself: an Application may render it with other values.
+    ``roots`` returns all that is deployed. ``helm`` renders charts; without it they are refused. Of a tree that joins
+    several sources, ``repositories`` names the repository of each folder, empty for an artifact, which takes no edits;
+    objects without a namespace are in ``namespace``.
     """
 
     tree: Tree
-    path: str
-    roots: Callable[[], tuple[str, ...]]
+    root: EditRoot
+    roots: Callable[[], tuple[EditRoot, ...]]
     helm: Helm | None = None
+    repositories: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = ""
 
     def after(self, files: Mapping[str, bytes]) -> EditTarget:
         """Return the target once some files have another content."""
-        return replace(self, tree=EditedTree(self.tree, files))
+        return replace(self, tree=self.edited(files))
 
-    def build(self, tree: Tree, path: str, *, provenance: bool = False) -> Build:
-        """Render a folder of the tree, or of an edited one; raise InvalidInput where that is not possible."""
-        is_chart = path == self.path and not _has_kustomization(tree, path)
-        return build(tree, path, provenance=provenance, helm=None if is_chart else self.helm)
+    def edited(self, files: Mapping[str, bytes]) -> Tree:
+        """Return the tree with other contents of some files, in each folder that has the files of their repository."""
+        contents = {copy: content for file, content in files.items() for copy in self._copies(file)}
+        # a build finds what it names of other repositories only in a tree that has them
+        if isinstance(self.tree, MountedTree):
+            return self.tree.edited(lambda tree: EditedTree(tree, contents))
+        return EditedTree(self.tree, contents)
 
+    def _copies(self, file: str) -> Iterator[str]:
+        yield file
+        source, _, inside = file.partition("/")
+        repository = self.repository_of(file)
+        yield from (
+            f"{other}/{inside}"
+            for other, name in self.repositories.items()
+            if other != source and name and name == repository
+        )
 
-def _has_kustomization(tree: Tree, path: str) -> bool:
-    prefix = f"{path}/" if path else ""
-    return any(tree.entry(prefix + name) is Entry.FILE for name in FILE_NAMES)
+    def repository_of(self, file: str) -> str:
+        """Return the repository of a file, empty for the only one, and for a file of an artifact."""
+        return self.repositories.get(file.partition("/")[0], "")
+
+    def first_copy(self, file: str) -> str:
+        """Return the path of a file in the first folder that has the files of its repository."""
+        repository = self.repository_of(file)
+        first = next((source for source, name in self.repositories.items() if name == repository), "")
+        return f"{first}/{file.partition('/')[2]}" if repository else file
+
+    def is_editable(self, file: str) -> bool:
+        """Return whether a file is in a repository that takes edits."""
+        if isinstance(self.tree, MountedTree) and self.tree.mount_of(file):
+            return False
+        return not self.repositories or bool(self.repository_of(file))
+
+    def build(self, tree: Tree, root: EditRoot, *, provenance: bool = False) -> Build:
+        """Render the tree, or an edited one; raise InvalidInput where that is not possible."""
+        builds = [(render.name, self._build(tree, render, root, provenance)) for render in root.renders]
+        if len(builds) == 1:
+            return builds[0][1]
+        return joined_build(builds, self.namespace, ChartOptions())
+
+    def _build(self, tree: Tree, render: FolderRender, root: EditRoot, provenance: bool) -> Build:
+        is_unknown = root == self.root and not root.is_application and not _is_kustomization(tree, render)
+        return build(
+            tree,
+            render.path,
+            renderer=render.renderer,
+            provenance=provenance,
+            chart=render.chart,
+            helm=None if is_unknown else self.helm,
+        )
+
+    def render_of(self, position: int) -> FolderRender:
+        """Return which folder of the root renders to the object at a position in its build."""
+        remaining = position
+        for render in self.root.renders[:-1]:
+            count = len(self._build(self.tree, render, self.root, False).manifests)
+            if remaining < count:
+                return render
+            remaining -= count
+        return self.root.renders[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedField:
-    """A field that has another value after an edit; None where it is absent on a side."""
+    """
+    A field that has another value after an edit; None where it is absent on a side. ``root`` has the paths of what is
+    rendered.
+    """
 
     root: str
     object: str
@@ -85,28 +179,28 @@ class Renders:
 
     def __init__(self, target: EditTarget) -> None:
         self._target = target
-        self._builds: dict[str, Build | None] = {}
+        self._builds: dict[EditRoot, Build | None] = {}
 
-    def before(self, root: str) -> Build | None:
-        """Return the build of a folder, or None where it cannot be built."""
+    def before(self, root: EditRoot) -> Build | None:
+        """Return the build of a root, or None where it cannot be built."""
         if root not in self._builds:
             self._builds[root] = self._built(root)
         return self._builds[root]
 
-    def differences(self, root: str, edited: Tree) -> list[ChangedField]:
-        """Return what a folder renders differently from an edited tree; raise InvalidInput where it no longer does."""
+    def differences(self, root: EditRoot, edited: Tree) -> list[ChangedField]:
+        """Return what a root renders differently from an edited tree; raise InvalidInput where it no longer does."""
         first = self.before(root)
         if first is None:
             return []
-        return list(_differences(root, first, self._target.build(edited, root)))
+        return list(_differences(root.places, first, self._target.build(edited, root)))
 
-    def readers(self, file: str) -> list[str]:
-        """Return the deployed folders whose builds read a file."""
+    def readers(self, file: str) -> list[EditRoot]:
+        """Return what is deployed and reads a file."""
         return [root for root in self._target.roots() if _reads(self.before(root), file)]
 
-    def _built(self, root: str) -> Build | None:
+    def _built(self, root: EditRoot) -> Build | None:
         try:
-            return self._target.build(self._target.tree, root, provenance=root == self._target.path)
+            return self._target.build(self._target.tree, root, provenance=root == self._target.root)
         except InvalidInput:  # another folder may have been broken before; the edit cannot break it further
             return None
 

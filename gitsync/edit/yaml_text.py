@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.render.yaml.locations import Node, nodes
+from gitsync.render.yaml.locations import Node, Path, nodes
 from gitsync.render.yaml.reader import read_all
 
 _SEPARATOR: Final = re.compile(r"\n---([^\n]*)\n")
@@ -57,33 +57,104 @@ def _documents(text: str) -> Iterator[tuple[int, int, str]]:
 def _spots(start: int, piece: str, line: int) -> Iterator[Spot]:
     if not 0 <= line <= piece.count("\n"):
         return
-    try:
-        known = nodes(piece)
-    except Exception as error:
-        if type(error).__module__.startswith("yaml"):
-            return
-        raise
+    known = _nodes(piece)
     # Anchors end with their document, and so does the search for aliases.
     repeated = {node.value for node in known.values() if node.style == "*"}
     for node in known.values():
         if node.style not in ("", "'", '"', "*", *_BLOCKS):
             continue
-        anchors = (known[node.path[:depth]].anchor for depth in range(len(node.path) + 1) if node.path[:depth] in known)
-        shared_by = next((anchor for anchor in anchors if anchor in repeated), "")
         if line in (node.line, node.line_of_text):
-            yield Spot(
-                start + node.start,
-                start + node.end,
-                node.style,
-                node.value,
-                node.in_flow,
-                _block_indent(piece, node),
-                shared_by,
-                node.style == "*",
-            )
+            yield _spot(start, piece, node, known, repeated)
         # Only literal blocks: the lines of a folded one are not those of its text.
         elif node.style == "|" and node.line_of_text < line <= piece.count("\n", 0, node.end):
             yield from _inside(piece, start, node, line)
+
+
+def _spot(start: int, piece: str, node: Node, known: Mapping[Path, Node], repeated: Collection[str]) -> Spot:
+    anchors = (known[node.path[:depth]].anchor for depth in range(len(node.path) + 1) if node.path[:depth] in known)
+    return Spot(
+        start + node.start,
+        start + node.end,
+        node.style,
+        node.value,
+        node.in_flow,
+        _block_indent(piece, node),
+        next((anchor for anchor in anchors if anchor in repeated), ""),
+        node.style == "*",
+    )
+
+
+class PlacedSpot(NamedTuple):
+    """A scalar of a file with its path in the first document, and its line, from 1."""
+
+    path: Path
+    line: int
+    spot: Spot
+
+
+def spots_below(text: str, path: Path) -> Iterator[PlacedSpot]:
+    """Yield the scalars at and below a path of the first document, which has the values of a chart; none of no YAML."""
+    start, first_line, piece = next(_documents(text))
+    known = _nodes(piece)
+    repeated = {node.value for node in known.values() if node.style == "*"}
+    for node in known.values():
+        if node.path[: len(path)] == path and node.style in ("", "'", '"', *_BLOCKS):
+            yield PlacedSpot(node.path, first_line + node.line, _spot(start, piece, node, known, repeated))
+
+
+def with_value(text: str, path: Path, value: str, *, is_text: bool) -> tuple[str, int] | None:
+    """
+    Return the text with a value at a path that it lacks, in the deepest mapping on the way, and the line of the change.
+
+    None where that is not a mapping, or holds the value already; lists get no items: in the values of a chart a list
+    replaces the one below it.
+    """
+    known = _nodes(text)
+    depth = next((length for length in range(len(path), -1, -1) if path[:length] in known), 0)
+    missing = path[depth:]
+    if not missing or not all(isinstance(step, str) for step in missing):
+        return None
+    written = value if not is_text or is_plain(value) else json.dumps(value, ensure_ascii=False)
+    holder = known.get(path[:depth])
+    if holder is None or (not depth and holder.style == "" and not holder.value):
+        separator = "" if text.endswith("\n") or not text else "\n"
+        return text + separator + _nested(missing, written, 0), text.count("\n") + len(separator) + 1
+    if holder.style == "{":
+        # JSON is YAML on a single line
+        inside = text[holder.start + 1 : holder.end - 1].rstrip()
+        comma = ", " if inside.strip() else ""
+        closing = "}" * (len(missing) - 1)
+        entry = ": {".join(json.dumps(step) for step in missing)
+        quoted = json.dumps(value, ensure_ascii=False) if is_text else value
+        content = f"{text[: holder.start + 1]}{inside}{comma}{entry}: {quoted}{closing}{text[holder.end - 1 :]}"
+        return content, text.count("\n", 0, holder.start) + 1
+    if holder.style != ":":
+        return None
+    members = [node for node in known.values() if node.path[: len(path[:depth])] == path[:depth] and node != holder]
+    column = next(node.column for node in members if len(node.path) == depth + 1)
+    # a block collection ends later than its text
+    end = max(node.end for node in members if node.style not in (":", "-"))
+    line_end = end if text[end - 1 : end] == "\n" else text.find("\n", end) + 1 or len(text)
+    separator = "" if text[:line_end].endswith("\n") else "\n"
+    content = text[:line_end] + separator + _nested(missing, written, column) + text[line_end:]
+    return content, text.count("\n", 0, line_end) + len(separator) + 1
+
+
+def _nested(steps: Path, written: str, column: int) -> str:
+    """Return the lines of a value below keys that are mappings of each other."""
+    keys = [str(step) if is_plain(str(step)) else json.dumps(step) for step in steps]
+    lines = [f"{' ' * (column + 2 * depth)}{key}:" for depth, key in enumerate(keys)]
+    return "\n".join(lines) + f" {written}\n"
+
+
+def _nodes(text: str) -> Mapping[Path, Node]:
+    """Return the values of a text by their paths, none of a text that is not YAML."""
+    try:
+        return nodes(text)
+    except Exception as error:
+        if type(error).__module__.startswith("yaml"):
+            return {}
+        raise
 
 
 def _block_indent(piece: str, node: Node) -> str:

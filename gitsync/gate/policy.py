@@ -112,9 +112,11 @@ class Require(Spec):
     read_only: bool = Field(False, description="Whether nothing is written: plans are only shown.")
 
 
-def update_violations(policy: Policy, app: Application, files: Iterable[str], risk: Risk) -> Iterator[str]:
+def update_violations(
+    policy: Policy, app: Application, revision: str, files: Iterable[str], risk: Risk
+) -> Iterator[str]:
     """Yield why an image update or a promotion may not be proposed: by its branch, the files it edits, its class."""
-    branch = app.source.revision.removeprefix("refs/heads/")
+    branch = revision.removeprefix("refs/heads/")
     # before any file: an Application that may not read its repository proposes nothing to it either
     yield from application_violations(policy, app)
     for bounds in (require.updates for require in policy.require):

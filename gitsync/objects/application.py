@@ -785,13 +785,6 @@ class ApplicationSpec(Section):
         if (self.source is None) == (not self.sources):
             what = "both source and sources are set" if self.sources else "source is missing"
             raise PydanticCustomError("source", "{what}", {"what": what, "hint": "write source, or a list of sources"})
-        of_one = {
-            "images": self.images,
-            "promotion": self.promotion,
-        }
-        if field := next((name for name, value in of_one.items() if value and self.sources), ""):
-            hint = "write source, or leave it out"
-            raise PydanticCustomError("source", "{field} is of one source", {"field": field, "hint": hint})
         names = [member.name for member in self.sources]
         if duplicate := next((name for name in names if names.count(name) > 1), ""):
             hint = "give each source a name of its own"
@@ -922,7 +915,7 @@ class Application:
         return ChartOptions(
             release=helm.release_name or self.name,
             namespace=self.destination.namespace or self.namespace,
-            value_files=tuple(_joined_file(file, name) for file in helm.value_files) if name else helm.value_files,
+            value_files=tuple(joined_file(file, name) for file in helm.value_files) if name else helm.value_files,
             values=helm.values,
             skips_missing_files=helm.ignore_missing_value_files,
             includes_crds=not helm.skip_crds,
@@ -968,7 +961,7 @@ class Application:
         )[:12]
 
 
-def _joined_file(file: str, name: str) -> str:
+def joined_file(file: str, name: str) -> str:
     """Return a values file of a source by its path among the files of several, each of which has a folder."""
     if file.startswith("$"):
         return f"/{file[1:]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -74,6 +74,17 @@ class _JoinedTree(ABC):
         return tree.blob_id(inside)
 
 
+class Subtree(_JoinedTree):
+    """The files of one folder of a tree, as a tree of their own."""
+
+    def __init__(self, tree: Tree, folder: str) -> None:
+        self._tree = tree
+        self._folder = folder
+
+    def _find(self, path: str) -> tuple[Tree, str]:
+        return self._tree, f"{self._folder}/{path}" if path else self._folder
+
+
 class ReplacedFolder(_JoinedTree):
     """A tree with the files of another one in a folder; both are one repository, unlike those of a MountedTree."""
 
@@ -99,6 +110,10 @@ class MountedTree(_JoinedTree):
         self._tree = tree
         self._mounts = mounts
         self.references = references
+
+    def edited(self, edit: Callable[[Tree], Tree]) -> MountedTree:
+        """Return the tree with other files of this repository; those of others stay."""
+        return MountedTree(edit(self._tree), self._mounts, self.references)
 
     def mount_of(self, path: str) -> str:
         """Return the path of the other repository that a path is in, empty for this one."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from gitsync.edit.adopt import Adoption, ClusterValue
-from gitsync.objects.application import ChartInputs
+from gitsync.objects.application import Application, ChartInputs
 from gitsync.objects.manifest import Manifest, content_hash
 from gitsync.ports.source import MergeResult, Snapshot
 from gitsync.preview.report import PreviewReport, ReportedRehearsal
@@ -68,8 +68,12 @@ class Previewer(Protocol):
 class ValueAdopter(Protocol):
     """Find the edits that give fields the values of the cluster. Called where a user keeps a change."""
 
-    def adopt(self, snapshot: Snapshot, path: str, values: Sequence[ClusterValue], namespace: str) -> Adoption:
-        """Return the edits of the files of a path, each proved by rendering; raise InvalidInput as ``render`` does."""
+    def adopt(self, snapshot: Snapshot, app: Application, values: Sequence[ClusterValue]) -> Adoption:
+        """
+        Return edits of the files of an Application, each proved by rendering; raise InvalidInput as ``render`` does.
+
+        Of several sources, the paths begin with the name of the source, and all are in one repository.
+        """
         ...
 
 

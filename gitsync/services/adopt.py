@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from gitsync.edit.adopt import Adoption, ClusterValue, EditPurpose
 from gitsync.errors import InvalidInput
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, app_of_part, apps_of_parts
 from gitsync.objects.manifest import content_hash
 from gitsync.objects.record import Commit
-from gitsync.ports import Credentials, EditSource, FileEdit, Source
+from gitsync.objects.urls import is_artifact
+from gitsync.ports import Credentials, EditSource, FileEdit, Snapshot, Source
 from gitsync.ports.hosts import CodeHosts
 from gitsync.ports.previews import ValueAdopter
+from gitsync.render.build import Build
 from gitsync.services.revert import close_review, open_review
+
+
+class ApplicationRenderer(Protocol):
+    """Render Applications with what they read of other repositories."""
+
+    def render(self, app: Application, snapshot: Snapshot) -> Build:
+        """Return what the folder of an Application renders to."""
+        ...
+
+    def files(self, app: Application, snapshot: Snapshot, build: Build) -> Snapshot:
+        """Return a snapshot with the files of other repositories that a build used."""
+        ...
+
+    def with_inputs(self, app: Application) -> Application:
+        """Return an Application with what its charts get of the cluster now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEdits:
+    """
+    Edits of the files of one repository, on top of a commit of it.
+
+    Of several sources, ``app`` is the Application as if the source that is edited were the only one.
+    """
+
+    app: Application
+    head: str
+    adoption: Adoption
+
+
+def find_edits(
+    adopter: ValueAdopter,
+    renderer: ApplicationRenderer,
+    app: Application,
+    snapshot: Snapshot,
+    build: Build,
+    values: Sequence[ClusterValue],
+) -> SourceEdits:
+    """Return the edits by which an Application renders to some values, in the source whose files set them."""
+    files = renderer.files(app, snapshot, build)
+    adoption = adopter.adopt(files, renderer.with_inputs(app), values)
+    if not snapshot.parts or not adoption.files:
+        return SourceEdits(app, snapshot.commit.id, adoption)
+    # all are in one repository, and named by one source
+    name = next(iter(adoption.files)).partition("/")[0]
+    commit = next(part.commit for part in snapshot.parts if part.source.name == name)
+    own = replace(
+        adoption,
+        files={file.removeprefix(f"{name}/"): content for file, content in adoption.files.items()},
+        values=tuple(replace(value, where=value.where.removeprefix(f"{name}/")) for value in adoption.values),
+    )
+    return SourceEdits(app_of_part(app, name), commit, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +126,17 @@ class AdoptService:
 
     def leftover(self, app: Application, purpose: EditPurpose) -> str:
         """Return the head of the one branch of a purpose, empty where it has none, or a user has committed to it."""
+        return next((head for _, head in self._leftovers(app, purpose)), "")
+
+    def _leftovers(self, app: Application, purpose: EditPurpose) -> Iterator[tuple[Application, str]]:
+        """Yield the sources, each as the only one, that have the branch of a purpose, with its head."""
         trailer = f"{purpose.trailer}: {app.key}"
-        return self._source.edited_branch(app.source, self._credentials_of(app), purpose.branch(app.name), trailer)
+        for part in apps_of_parts(app):
+            if not is_artifact(part.source.repo_url):
+                credentials = self._credentials_of(part)
+                head = self._source.edited_branch(part.source, credentials, purpose.branch(app.name), trailer)
+                if head:
+                    yield part, head
 
     def withdraw(self, app: Application, purpose: EditPurpose, head: str, reason: str) -> str:
         """
@@ -81,10 +146,11 @@ class AdoptService:
 
         Raise Refused where the branch moved or the server keeps it, and the errors of ``CodeHost``.
         """
-        credentials = self._credentials_of(app)
         branch = purpose.branch(app.name)
-        url = close_review(self._hosts, app, credentials, branch, reason)
-        self._source.delete_branch(app.source, credentials, branch, head)
+        part = next((part for part, branch_head in self._leftovers(app, purpose) if branch_head == head), app)
+        credentials = self._credentials_of(part)
+        url = close_review(self._hosts, part, credentials, branch, reason)
+        self._source.delete_branch(part.source, credentials, branch, head)
         return url
 
 
@@ -102,11 +168,13 @@ class KeepService:
     def __init__(
         self,
         source: Source,
+        renderer: ApplicationRenderer,
         adopter: ValueAdopter,
         proposals: AdoptService,
         credentials_of: Callable[[Application], Credentials],
     ) -> None:
         self._source = source
+        self._renderer = renderer
         self._adopter = adopter
         self._proposals = proposals
         self._credentials_of = credentials_of
@@ -118,10 +186,12 @@ class KeepService:
         credentials = self._credentials_of(app)
         head = self._source.resolve(app.source, credentials)
         snapshot = self._source.snapshot(app.source, credentials, head)
-        path = "/".join(part for part in app.source.path.split("/") if part not in ("", "."))
-        adoption = self._adopter.adopt(snapshot, path, values, app.destination.namespace)
-        if not adoption.values:
-            reasons = "; ".join(dict.fromkeys(problem for _, problem in adoption.refused))
+        build = self._renderer.render(app, snapshot)
+        edits = find_edits(self._adopter, self._renderer, app, snapshot, build, values)
+        if not edits.adoption.values:
+            reasons = "; ".join(dict.fromkeys(problem for _, problem in edits.adoption.refused))
             raise InvalidInput(f"nothing can be kept: {reasons}" if reasons else "nothing was changed in the cluster")
-        branch = branch_of(app, head, adoption)
-        return self._proposals.propose(app, head, adoption, author=author, reason=reason, branch=branch)
+        branch = branch_of(edits.app, edits.head, edits.adoption)
+        return self._proposals.propose(
+            edits.app, edits.head, edits.adoption, author=author, reason=reason, branch=branch
+        )

@@ -35,7 +35,7 @@ from gitsync.ports import Clock, Credentials, EditSource, Snapshot, Source
 from gitsync.ports.previews import ValueAdopter
 from gitsync.preview.compare import cluster_scoped_kinds
 from gitsync.render.build import Build
-from gitsync.services.adopt import AdoptService, ProposedAdoption
+from gitsync.services.adopt import AdoptService, ApplicationRenderer, ProposedAdoption, SourceEdits, find_edits
 from gitsync.sync.post_sync import CONDITION as WITHIN_LIMITS
 from gitsync.sync.post_sync import WATCHED
 
@@ -94,6 +94,8 @@ class FoundUpdate:
     images: tuple[ImageChoice, ...] = ()
     is_direct: bool = False
     """Whether the controller may commit it to the tracked branch itself."""
+    target: Application | None = None
+    """Of several sources, the Application as if the source that is edited were the only one; ``head`` is of that."""
 
     @property
     def is_ready(self) -> bool:
@@ -197,18 +199,6 @@ class ImageRegistry(Protocol):
         ...
 
 
-class ApplicationRenderer(Protocol):
-    """Render Applications with what they read of other repositories."""
-
-    def render(self, app: Application, snapshot: Snapshot) -> Build:
-        """Return what the folder of an Application renders to."""
-        ...
-
-    def files(self, app: Application, snapshot: Snapshot, build: Build) -> Snapshot:
-        """Return a snapshot with the files of other repositories that a build used."""
-        ...
-
-
 class UpdateSource(Source, EditSource, Protocol):
     """Read and edit the files of repositories."""
 
@@ -260,8 +250,9 @@ class UpdateService:
         if not update.is_ready:
             reasons = dict.fromkeys([update.waits, *(problem for _, problem in update.adoption.refused)])
             raise WrongState("; ".join(filter(None, reasons)) or "nothing is newer", object=subject)
+        target = update.target or update.app
         return self._ports.proposals.propose(
-            update.app, update.head, update.adoption, author=author, reason=reason, branch=branch, is_direct=is_direct
+            target, update.head, update.adoption, author=author, reason=reason, branch=branch, is_direct=is_direct
         )
 
     def leftover(self, kind: UpdateKind, app: Application) -> str:
@@ -381,18 +372,21 @@ class UpdateService:
         checked = list(set_back(taken, marks))
         awaited = [(value, problem) for value, problem in checked if problem]
         values = [value for value, problem in checked if not problem]
-        path = "/".join(part for part in app.source.path.split("/") if part not in ("", "."))
-        files = self._ports.renderer.files(app, snapshot, build)
-        found = self._ports.adopter.adopt(files, path, values, app.destination.namespace) if values else _NOTHING
-        all_refused = (*refused, *awaited, *found.refused)
-        adoption = replace(found, refused=all_refused, purpose=update.kind.purpose)
+        edits = SourceEdits(app, update.head, _NOTHING)
+        if values:
+            edits = find_edits(self._ports.adopter, self._ports.renderer, app, snapshot, build, values)
+        all_refused = (*refused, *awaited, *edits.adoption.refused)
+        adoption = replace(edits.adoption, refused=all_refused, purpose=update.kind.purpose)
         if not adoption.values:
-            return replace(update, adoption=adoption, waits=_reasons(awaited), refusal=_reasons(found.refused))
+            refusal = _reasons(edits.adoption.refused)
+            return replace(update, adoption=adoption, waits=_reasons(awaited), refusal=refusal)
         policy = self._ports.policy_of(app)
         risk = _risk(app, build.manifests, adoption.manifests)
-        violations = update_violations(policy, app, adoption.files, risk)
+        violations = update_violations(policy, app, edits.app.source.revision, adoption.files, risk)
         return replace(
             update,
+            target=edits.app,
+            head=edits.head,
             adoption=adoption,
             risk=risk,
             refusal="; ".join(violations),

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -331,7 +332,7 @@ class Repositories:
     def edited_branch(self, source: GitSource, credentials: Credentials, branch: str, trailer: str) -> str:
         """Return the head of a branch whose newest commit is an edit with this last line; see the port."""
         if isinstance(source, SourceGroup):
-            # no edit is made in several sources
+            # each of its sources is asked by itself
             return ""
         mirror = self._mirror(source)
         with mirror.locked():
@@ -353,10 +354,15 @@ class Repositories:
     def messages(self, source: GitSource, commit: str, text: str, *, limit: int) -> tuple[str, ...]:
         """Return the messages with a text of a commit and of all before it, newest first; see the port."""
         mirror = self._mirror(source)
+        if isinstance(mirror, JoinedMirror):
+            # a registry keeps no messages
+            parts = ((part, id) for part, id in mirror.split(commit) if not is_artifact(part.source.repo_url))
+            listed = (self.messages(part.source, id, text, limit=limit) for part, id in parts)
+            return tuple(chain.from_iterable(listed))
         # all parents: a merge has the commits of its branch behind the second one
         options = ("--topo-order", "--fixed-strings", f"--grep={text}", f"--max-count={limit}")
-        listed = mirror.git("log", "-z", "--format=%B", *options, commit)
-        return tuple(filter(None, listed.decode(errors="replace").split("\0")))
+        log = mirror.git("log", "-z", "--format=%B", *options, commit)
+        return tuple(filter(None, log.decode(errors="replace").split("\0")))
 
     @staticmethod
     def _target(branch: str) -> str:

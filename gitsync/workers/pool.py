@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.errors import FileNotFetched, InvalidInput, SourceUnavailable, detached
+from gitsync.objects.application import Application
 from gitsync.objects.charts import ChartOptions
 from gitsync.ports import Snapshot
 from gitsync.ports.previews import PreviewRequest
@@ -20,7 +21,7 @@ from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 from gitsync.source.local import FILE_MIB
 from gitsync.workers import protocol
-from gitsync.workers.edits import of_values, to_adoption
+from gitsync.workers.edits import of_edit, to_adoption
 from gitsync.workers.previews import of_preview
 from gitsync.workers.process import (
     Concealed,
@@ -159,9 +160,9 @@ class RenderPool:
         answer = self._answer(snapshot, "", "Preview", rehearse=of_preview(request))
         return ReportedRehearsal.model_validate(answer["rehearsal"])
 
-    def adopt(self, snapshot: Snapshot, path: str, values: Sequence[ClusterValue], namespace: str) -> Adoption:
+    def adopt(self, snapshot: Snapshot, app: Application, values: Sequence[ClusterValue]) -> Adoption:
         """Return the edits that give fields the values of the cluster; raise InvalidInput as ``render`` does."""
-        answer = self._answer(snapshot, path, "Edit", values=of_values(values), namespace=namespace)
+        answer = self._answer(snapshot, app.renders[0].path, "Edit", **of_edit(app, snapshot, values))
         return to_adoption(answer["adoption"], values)
 
     def _answer(self, snapshot: Snapshot, path: str, renderer: str, **more: Any) -> dict[str, Any]:

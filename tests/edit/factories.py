@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitsync.edit.engine import Edit, Editor, EditScope
-from gitsync.edit.proof import EditedTree, EditTarget
+from gitsync.edit.proof import EditedTree, EditRoot, EditTarget
 from gitsync.kube.field_path import parse_path
 from gitsync.objects.charts import Helm
 from tests.render.kustomize_cases import MemoryTree
@@ -29,8 +29,8 @@ def edited(
     """Set a field of the one object of a kind that the folder ``over``, or the whole tree, renders to."""
     folders = {name.rpartition("/")[0] for name in files}
     root = "over" if "over" in folders else ""
-    roots = tuple(folder for folder in ROOTS if folder in folders)
-    editor = Editor(EditTarget(tree_of(files), root, lambda: roots, helm))
+    roots = tuple(EditRoot.folder(folder) for folder in ROOTS if folder in folders)
+    editor = Editor(EditTarget(tree_of(files), EditRoot.folder(root), lambda: roots, helm))
     position = next(index for index, item in enumerate(editor.build.manifests) if item["kind"] == kind)
     return editor.set(position, parse_path(field), value, scope)
 

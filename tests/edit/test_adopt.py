@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.edit.adopt import Adoption, ClusterValue, adopt
-from gitsync.edit.proof import EditTarget
+from gitsync.edit.proof import EditRoot, EditTarget
 from gitsync.objects.ref import ObjectRef
 from tests.preview.factories import deployment, tree
 
@@ -16,10 +16,15 @@ FILES = {
     "prod/kustomization.yaml": "resources: [../base]\nreplicas:\n- name: web\n  count: 2 # of three zones\n",
     "dev/kustomization.yaml": "resources: [../base]\n",
 }
+ROOTS = (EditRoot.folder("prod"), EditRoot.folder("dev"))
 
 
 def adopted(*values: ClusterValue, root: str = "prod") -> Adoption:
-    return adopt(EditTarget(tree(FILES), root, lambda: ("prod", "dev")), values, "shop")
+    return adopt(
+        EditTarget(tree(FILES), EditRoot.folder(root), lambda: ROOTS),
+        values,
+        "shop",
+    )
 
 
 def value(path: str, live: Any, ref: ObjectRef = WEB) -> ClusterValue:
@@ -74,7 +79,11 @@ def test_what_cannot_be_written_is_refused_with_its_reason() -> None:
 def test_a_transformer_that_repeats_the_value_is_edited() -> None:
     # the base has 1 too, so that this one changes nothing yet, and is in no history
     repeated = {**FILES, "dev/kustomization.yaml": "resources: [../base]\nreplicas:\n- name: web\n  count: 1\n"}
-    adoption = adopt(EditTarget(tree(repeated), "dev", lambda: ("prod", "dev")), [value(".spec.replicas", 5)], "shop")
+    adoption = adopt(
+        EditTarget(tree(repeated), EditRoot.folder("dev"), lambda: ROOTS),
+        [value(".spec.replicas", 5)],
+        "shop",
+    )
     assert adoption.files == {"dev/kustomization.yaml": b"resources: [../base]\nreplicas:\n- name: web\n  count: 5\n"}
 
 

@@ -404,7 +404,7 @@ def test_what_the_kustomization_sets_of_a_chart_is_set_there() -> None:
 
 
 def test_what_a_chart_sets_is_refused_with_the_ways_to_set_it() -> None:
-    with pytest.raises(InvalidInput, match=r"\.spec\.replicas comes from the chart over/charts/web; .*valuesInline"):
+    with pytest.raises(InvalidInput, match=r"\.spec\.replicas comes from the chart over/charts/web.*values file"):
         edited(CHART, "spec.replicas", "5", helm=FakeHelm())
 
 

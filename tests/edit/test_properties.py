@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitsync.edit.engine import Editor, EditScope
-from gitsync.edit.proof import EditedTree, EditTarget
+from gitsync.edit.proof import EditedTree, EditRoot, EditTarget
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build import build
@@ -52,7 +52,7 @@ def unpacked(case: Path, folder: Path) -> str:
 def test_an_edit_gives_the_value_and_keeps_all_other_bytes(case: Path, tmp_path: Path) -> None:
     root = unpacked(case, tmp_path)
     tree = FolderTree(tmp_path)
-    editor = Editor(EditTarget(tree, root, lambda: (root,)))
+    editor = Editor(EditTarget(tree, EditRoot.folder(root), lambda: (EditRoot.folder(root),)))
     choose = random.Random(case.stem)
     fields = [
         (position, path)

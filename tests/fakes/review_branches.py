@@ -8,7 +8,8 @@ from typing import Any
 
 from gitsync.objects.application import Application, GitSource, parse_application
 from gitsync.objects.record import Commit
-from gitsync.ports import Credentials, FileEdit, RevertResult
+from gitsync.objects.tree import ReplacedFolder
+from gitsync.ports import Credentials, FileEdit, RevertResult, Snapshot
 from gitsync.ports.hosts import NewPullRequest
 
 
@@ -62,8 +63,8 @@ class Pushes:
     def resolve(self, source: GitSource, credentials: Credentials) -> str:
         return "a" * 40
 
-    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> str:
-        return commit
+    def snapshot(self, source: GitSource, credentials: Credentials, commit: str) -> Snapshot:
+        return Snapshot(Commit(commit), ReplacedFolder(None, "", None), "")  # type: ignore[arg-type]  # nothing reads it
 
     def revert(
         self,

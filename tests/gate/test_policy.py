@@ -183,8 +183,10 @@ def test_updates_stay_within_their_bounds(bounds, files, risk, reasons):
             "spec": {"source": {"repoURL": "https://git.example.com/a", "revision": "refs/heads/main"}},
         }
     )
-    lines = list(update_violations(policy, app, files, risk))
+    lines = list(update_violations(policy, app, app.source.revision, files, risk))
     assert len(lines) == len(reasons)
     assert all(line.startswith(reason) for line, reason in zip(lines, reasons, strict=True))
     elsewhere = Policy(name="team", repositories=("https://git.example.com/b",))
-    assert "spec.source.repoURL is not allowed by policy team" in list(update_violations(elsewhere, app, [], risk))
+    assert "spec.source.repoURL is not allowed by policy team" in list(
+        update_violations(elsewhere, app, app.source.revision, [], risk)
+    )

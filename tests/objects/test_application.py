@@ -337,8 +337,6 @@ def test_all_revisions_are_commits_where_it_is_fixed() -> None:
         ({"sources": [{**WEB, "name": f"s{number}"} for number in range(11)]}, r"spec\.sources"),
         ({"sources": [{**VALUES, "chart": "web", "repoURL": "git@x:y"}]}, r"spec\.sources\[0\].*neither an https"),
         ({"sources": {"web": WEB}}, r"spec\.sources"),
-        ({"sources": [WEB], "images": [{"name": "web", "semver": "1"}]}, "images is of one source; write source, or"),
-        ({"sources": [WEB], "promotion": {"from": "staging"}}, "promotion is of one source"),
     ],
 )
 def test_sources_that_fit_nothing_are_named(spec: dict[str, Any], message: str) -> None:

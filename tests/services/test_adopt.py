@@ -11,9 +11,11 @@ import pytest
 
 from gitsync.edit.adopt import IMAGES, PROMOTE, AdoptedValue, Adoption, ClusterValue
 from gitsync.errors import InvalidInput, Refused, SourceDenied
+from gitsync.objects.application import Application
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Credentials
+from gitsync.ports import Credentials, Snapshot
 from gitsync.ports.hosts import CodeHosts
+from gitsync.render.build import Build
 from gitsync.services.adopt import AdoptService, KeepService
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
@@ -220,9 +222,18 @@ class FoundEdits:
     adoption: Adoption
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def adopt(self, *request: Any) -> Adoption:
-        self.asked.append(request)
+    def adopt(self, snapshot: Snapshot, app: Application, values: Any) -> Adoption:
+        self.asked.append((snapshot.commit.id, app.source.path, values))
         return self.adoption
+
+    def render(self, app: Application, snapshot: Snapshot) -> Build:
+        return Build((), frozenset())
+
+    def files(self, app: Application, snapshot: Snapshot, build: Build) -> Snapshot:
+        return snapshot
+
+    def with_inputs(self, app: Application) -> Application:
+        return app
 
 
 def keeps(pushes: Pushes, adoption: Adoption) -> tuple[KeepService, FoundEdits]:
@@ -230,7 +241,7 @@ def keeps(pushes: Pushes, adoption: Adoption) -> tuple[KeepService, FoundEdits]:
     found = FoundEdits(adoption)
     hosts = cast("CodeHosts", OpenedRequests())
     proposals = AdoptService(pushes, hosts, lambda app: Credentials())
-    return KeepService(source, found, proposals, lambda app: Credentials()), found
+    return KeepService(source, found, found, proposals, lambda app: Credentials()), found
 
 
 def test_a_user_keeps_values_on_a_branch_also_without_a_host() -> None:
@@ -238,7 +249,7 @@ def test_a_user_keeps_values_on_a_branch_also_without_a_host() -> None:
     service, found = keeps(pushes, ADOPTION)
     source = {"repoURL": "https://git.example.com/team/shop", "path": "./overlays/prod/"}
     proposed = service.keep(application(source=source), [KEPT], author="Ada", reason="the queue grew")
-    assert found.asked == [("a" * 40, "overlays/prod", [KEPT], "gitsync")]
+    assert found.asked == [("a" * 40, "./overlays/prod/", [KEPT])]
     assert proposed.branch.startswith("gitsync/adopt-shop-")
     assert "the queue grew" in pushes.edits[0].message
 

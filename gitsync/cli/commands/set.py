@@ -17,7 +17,7 @@ from gitsync.cli.dashboard import read_token
 from gitsync.cli.options import command
 from gitsync.cli.output import Exit, say
 from gitsync.edit.engine import Edit, Editor, EditScope
-from gitsync.edit.proof import ChangedField, EditTarget
+from gitsync.edit.proof import ChangedField, EditRoot, EditTarget
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import parse_path, show_path
 from gitsync.objects.manifest import Manifest, content_hash
@@ -62,9 +62,8 @@ def set(
     is_committed = commit or bool(branch) or pull_request
     if is_committed and top is None:
         raise InvalidInput("is not inside a Git repository, so nothing can be committed", location=path)
-    folder = EditTarget(
-        target.tree, target.path, lambda: _roots(target.tree, target.path) if top else (target.path,), HelmProgram()
-    )
+    deployed = _roots(target.tree) if top else ()
+    folder = EditTarget(target.tree, _root_of(target.path, deployed), lambda: deployed, HelmProgram())
     files: dict[str, bytes] = {}
     position = -1
     subject = ""
@@ -157,9 +156,16 @@ def _names(assignments: Iterable[str]) -> list[str]:
     return [show_path(_parsed(assignment)[0]).removeprefix(".") for assignment in assignments]
 
 
-def _roots(tree: Tree, path: str) -> tuple[str, ...]:
-    """Return the deployed folders of the repository; an Application of another one counts if the path is here too."""
-    return tuple(dict.fromkeys((path, *(root.path for root in find_roots(tree, lambda _: True)))))
+def _roots(tree: Tree) -> tuple[EditRoot, ...]:
+    """Return what the repository deploys; an Application of another one counts if its path is here too."""
+    roots = find_roots(tree, lambda _: True)
+    return tuple(dict.fromkeys(EditRoot(root.renders, root.application is not None).in_tree(tree) for root in roots))
+
+
+def _root_of(path: str, deployed: Iterable[EditRoot]) -> EditRoot:
+    """Return a folder, as the only Application of the repository that deploys it renders it."""
+    own = [root for root in deployed if [render.path for render in root.renders] == [path]]
+    return own[0] if len(own) == 1 else EditRoot.folder(path)
 
 
 def _lines(manifest: Manifest, field: Sequence[str], edit: Edit) -> Iterable[str]:
@@ -167,7 +173,7 @@ def _lines(manifest: Manifest, field: Sequence[str], edit: Edit) -> Iterable[str
     values = (MASK, MASK) if is_hidden else (_shown(edit.old), _shown(edit.new))
     yield f"{edit.file}:{edit.line}: {show_path(tuple(field))}: {' -> '.join(values)}"
     for other in edit.others:
-        yield f"  also {other.object} {show_path(other.field)}: {_change(other)} ({other.root or '.'})"
+        yield f"  also {other.object} {show_path(other.field)}: {_change(other)} ({other.root})"
 
 
 def _change(difference: ChangedField) -> str:
