@@ -511,9 +511,8 @@ def build_engine(
     costs = Costs(adapters.traces)
     # waiting is measured where a key leaves the queue
     # by namespace: slow renders of one tenant must not hold every worker
-    queue: WorkQueue[str] = WorkQueue(
-        on_hand_out=costs.waited, fair_share=FairShare(lambda key: key.partition("/")[0], workers - workers // 4)
-    )
+    share_of_tenant = FairShare[str].of_all(workers, lambda key: key.partition("/")[0])
+    queue = WorkQueue(on_hand_out=costs.waited, fair_share=share_of_tenant)
     state = EngineState.empty(queue.add, costs)
     # an answer enqueues the owner whose write it was
     pool = WritePool(adapters.pool, queue.add, lambda: share.may_write)

@@ -11,7 +11,7 @@ from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.child_reconciler import ChildrenCache
 from gitsync.operator.kinds import AGENT, SYSTEM
 from gitsync.operator.reporting import OwnerReconciler
-from gitsync.runtime.workqueue import WorkQueue
+from gitsync.runtime.workqueue import FairShare, WorkQueue
 
 # kinds that a spec names without owning them, such as the Secret with the key of a model
 _REFERENCED = frozenset({("", "Secret"), ("", "ConfigMap"), ("", "Service")})
@@ -31,7 +31,9 @@ class AgentController(BaseController[ObjectRef]):
     """
 
     def __init__(self, agents: OwnerReconciler, systems: OwnerReconciler, workers: Workers) -> None:
-        super().__init__(_KINDS, _UNRESOLVED, WorkQueue(), workers)
+        # a namespace with many Agents must not delay those of another
+        queue = WorkQueue(fair_share=FairShare[ObjectRef].of_all(workers.count, lambda key: key.namespace))
+        super().__init__(_KINDS, _UNRESOLVED, queue, workers)
         self._agents = agents
         self._systems = systems
         self._caches: dict[ObjectRef, ChildrenCache] = {}

@@ -13,7 +13,7 @@ from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.operator.application_sets import SetCache, SetReconciler, set_of
 from gitsync.plan.risk.applications import git_generators
 from gitsync.plan.tracking import controller_of
-from gitsync.runtime.workqueue import WorkQueue
+from gitsync.runtime.workqueue import FairShare, WorkQueue
 
 _SECRET = GroupKind("", "Secret")
 _UNRESOLVED = ObjectRef(APPLICATION_SET.group, "", "", "")
@@ -30,7 +30,9 @@ class ApplicationSetController(BaseController[ObjectRef]):
     """
 
     def __init__(self, reconciler: SetReconciler, workers: Workers) -> None:
-        super().__init__((APPLICATION_SET,), _UNRESOLVED, WorkQueue(), workers)
+        # a namespace with many sets must not delay those of another
+        queue = WorkQueue(fair_share=FairShare[ObjectRef].of_all(workers.count, lambda key: key.namespace))
+        super().__init__((APPLICATION_SET,), _UNRESOLVED, queue, workers)
         self._reconciler = reconciler
         self._caches: dict[ObjectRef, SetCache] = {}
         self._pushes = SetPushes(workers.ports.cluster, workers.ports.clock)

@@ -5,14 +5,15 @@ It promises:
 
 - a key that waits is there once, however often it is added;
 - a key is never with two workers at once: added while it is worked on, it comes out again after ``done``;
-- keys come out in the order in which they were added, urgent ones first; after four urgent keys in a row another one
-  comes out, so no key starves;
+- the keys of one group come out in the order in which they were added, and groups take turns: the many keys of one
+  delay a key of another by one of them, and not by all;
+- urgent keys come first; after four of them in a row another one comes out, so no key starves;
 - a key added with a delay comes out when it is due; of several delays the shortest counts, and handing the key
   out forgets the delay, since the work answers for everything known by then;
 - a key added for a part of its work only is handed out for that part unless it was added for all of it meanwhile;
   this forgets no delay of the whole work;
 - failures are counted per key, and one key's delay never holds up another;
-- of one group of keys no more than its fair share are with workers at once; the others of it wait for ``done``.
+- of one group of keys no more than its fair share are with workers at once; its turns are skipped until ``done``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from random import random
@@ -36,10 +37,39 @@ _URGENT_IN_A_ROW = 4
 
 @dataclass(frozen=True, slots=True)
 class FairShare(Generic[K]):
-    """Of the keys of one group, which ``group_of`` returns, at most ``workers`` are with workers at once."""
+    """Groups of keys, by ``group_of``, take turns; of each at most ``workers`` keys are with workers at once."""
 
     group_of: Callable[[K], Hashable]
     workers: int
+
+    @classmethod
+    def of_all(cls, workers: int, group_of: Callable[[K], Hashable]) -> FairShare[K]:
+        """Return the share of a queue with this many workers, of which a quarter is left for other groups."""
+        return cls(group_of, workers - workers // 4)
+
+
+class _Turns(Generic[K]):
+    """Keys that wait: groups take turns, and of one group the key that was added first is taken first."""
+
+    def __init__(self) -> None:
+        # by group, the one whose turn it is first
+        self._keys: OrderedDict[Hashable, deque[K]] = OrderedDict()
+
+    def append(self, group: Hashable, key: K) -> None:
+        """Add a key behind those of its group."""
+        self._keys.setdefault(group, deque()).append(key)
+
+    def take(self, may_work: Callable[[Hashable], bool]) -> K | None:
+        """Remove and return the next key of the first group that may work; None where there is none."""
+        # the skipped groups have their share of workers, so that they are never many
+        for group, keys in self._keys.items():
+            if may_work(group):
+                key = keys.popleft()
+                self._keys.move_to_end(group)
+                if not keys:
+                    del self._keys[group]
+                return key
+        return None
 
 
 class WorkQueue(Generic[K]):
@@ -59,17 +89,13 @@ class WorkQueue(Generic[K]):
         self._random = random
         # called with the seconds that a key was ready before it was handed out
         self._on_hand_out = on_hand_out
-        # None: no group is limited
+        # None: all keys are of one group, which is not limited
         self._fair_share = fair_share
         self._working_of: Counter[Hashable] = Counter()
-        # keys of groups that have their share of workers, in order; they are in ``_waiting`` too
-        self._held: defaultdict[Hashable, deque[K]] = defaultdict(deque)
-        # keys to which a worker of their group was passed on
-        self._reserved: set[K] = set()
         self._changed = threading.Condition()
-        self._ready: deque[K] = deque()
+        self._ready: _Turns[K] = _Turns()
         # keys that come first; a key may be in both, and is handed out once
-        self._urgent: deque[K] = deque()
+        self._urgent: _Turns[K] = _Turns()
         self._urgent_in_a_row = 0
         # the keys that are ready, and since when
         self._waiting: dict[K, float] = {}
@@ -138,9 +164,8 @@ class WorkQueue(Generic[K]):
         with self._changed:
             while not self._closed:
                 next_due = self._take_due()
-                while self._urgent or self._ready:
-                    key = self._next()
-                    if key in self._waiting and self._may_work(key):  # else it was handed out from the other queue
+                while (key := self._next()) is not None:
+                    if key in self._waiting:  # else it was handed out from the other queue
                         return self._hand_out(key)
                 remaining = None if give_up is None else give_up - time.monotonic()
                 if remaining is not None and remaining <= 0:
@@ -154,9 +179,13 @@ class WorkQueue(Generic[K]):
         with self._changed:
             self._working.discard(key)
             self._partial.discard(key)
-            self._release_share(self._group_of(key))
+            group = self._group_of(key)
+            is_skipped = not self._may_work(group)
+            self._working_of -= Counter({group: 1})
             if key in self._again:
                 self._make_ready(key, urgent=self._again.pop(key))
+            if is_skipped:  # another worker may wait although the group has keys
+                self._changed.notify()
 
     def close(self) -> None:
         """Hand out nothing more; workers that wait get None."""
@@ -178,9 +207,9 @@ class WorkQueue(Generic[K]):
             self._again[key] = urgent or self._again.get(key, False)
             return
         if urgent:
-            self._urgent.append(key)
+            self._urgent.append(self._group_of(key), key)
         elif key not in self._waiting:
-            self._ready.append(key)
+            self._ready.append(self._group_of(key), key)
         if key not in self._waiting:
             self._waiting[key] = self._monotonic()
             self._changed.notify()
@@ -188,37 +217,14 @@ class WorkQueue(Generic[K]):
     def _group_of(self, key: K) -> Hashable:
         return self._fair_share.group_of(key) if self._fair_share is not None else None
 
-    def _may_work(self, key: K) -> bool:
-        """Whether the group of a key has a worker left; a key that has to wait for one is kept."""
-        group = self._group_of(key)
-        if key in self._reserved:
-            self._reserved.discard(key)
-            return True
-        share = self._fair_share
-        if share is not None and self._working_of[group] >= share.workers:
-            self._held[group].append(key)
-            return False
-        self._working_of[group] += 1
-        return True
-
-    def _release_share(self, group: Hashable) -> None:
-        """Pass the worker of a group on to its key that waits for one longest, or give it back."""
-        held = self._held.get(group, deque())
-        while held:
-            key = held.popleft()
-            # a key that became urgent meanwhile is there twice
-            if key in self._waiting and key not in self._reserved:
-                # last, so that the keys of other groups have their turn; reserved, so that no later one takes it
-                self._reserved.add(key)
-                self._ready.append(key)
-                self._changed.notify()
-                return
-        self._held.pop(group, None)
-        self._working_of -= Counter({group: 1})
+    def _may_work(self, group: Hashable) -> bool:
+        """Whether a group has a worker left."""
+        return self._fair_share is None or self._working_of[group] < self._fair_share.workers
 
     def _hand_out(self, key: K) -> K:
         self._on_hand_out(self._monotonic() - self._waiting.pop(key))
         self._working.add(key)
+        self._working_of[self._group_of(key)] += 1
         self._due.pop((key, False), None)
         if key in self._whole:
             self._whole.discard(key)
@@ -227,13 +233,16 @@ class WorkQueue(Generic[K]):
             self._partial.add(key)
         return key
 
-    def _next(self) -> K:
-        is_turn = self._urgent_in_a_row < _URGENT_IN_A_ROW or not self._ready
-        if self._urgent and is_turn:
-            self._urgent_in_a_row += 1
-            return self._urgent.popleft()
+    def _next(self) -> K | None:
+        """Take a key of a group that has a worker left, urgent ones first; None where there is none."""
+        if self._urgent_in_a_row < _URGENT_IN_A_ROW:
+            key = self._urgent.take(self._may_work)
+            if key is not None:
+                self._urgent_in_a_row += 1
+                return key
         self._urgent_in_a_row = 0
-        return self._ready.popleft()
+        key = self._ready.take(self._may_work)
+        return key if key is not None else self._urgent.take(self._may_work)
 
     def _take_due(self) -> float | None:
         """Make keys ready that are due; return the seconds until the next one is."""

@@ -49,11 +49,63 @@ def test_urgent_keys_come_out_first_but_do_not_starve_the_others() -> None:
     assert keys.get(0) is None
 
 
+def by_namespace(workers: int) -> WorkQueue[str]:
+    return WorkQueue(fair_share=FairShare(lambda key: key.partition("/")[0], workers))
+
+
+def test_groups_take_turns_and_the_keys_of_each_keep_their_order() -> None:
+    keys = by_namespace(9)
+    for number in range(4):
+        keys.add(f"many/{number}")
+    for key in ("few/1", "other/1", "few/2"):
+        keys.add(key)
+    order = ["many/0", "few/1", "other/1", "many/1", "few/2", "many/2", "many/3"]
+    assert [keys.get(0) for _ in order] == order
+
+
+def test_the_urgent_keys_of_a_group_do_not_come_before_those_of_another() -> None:
+    keys = by_namespace(9)
+    for number in range(3):
+        keys.add(f"many/{number}", urgent=True)
+    keys.add("few/1", urgent=True)
+    assert [keys.get(0) for _ in range(4)] == ["many/0", "few/1", "many/1", "many/2"]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 3))
+def test_a_key_waits_for_no_more_than_one_of_each_other_group_at_a_time(groups: list[int], limit: int) -> None:
+    keys = by_namespace(limit)
+    for number, group in enumerate(groups):
+        keys.add(f"{group}/{number}")
+    order = []
+    while (key := keys.get(0)) is not None:
+        order.append(int(key.partition("/")[0]))
+        keys.done(key)
+    assert sorted(order) == sorted(groups)
+    for position, group in enumerate(order):
+        # between two keys of a group, or before its first one, each other group had at most one turn
+        former = max((earlier for earlier in range(position) if order[earlier] == group), default=-1)
+        between = order[former + 1 : position]
+        assert len(between) == len(set(between))
+
+
+def test_a_worker_that_waits_gets_a_key_of_a_group_whose_share_is_free_again() -> None:
+    keys = by_namespace(1)
+    keys.add("a/1")
+    keys.add("a/2")
+    assert keys.get(0) == "a/1"
+    received: list[str | None] = []
+    worker = threading.Thread(target=lambda: received.append(keys.get(60)))
+    worker.start()
+    keys.done("a/1")
+    worker.join(60)
+    assert received == ["a/2"]
+
+
 def test_a_group_gets_its_share_of_workers_and_no_more() -> None:
-    keys: WorkQueue[str] = WorkQueue(fair_share=FairShare(lambda key: key.partition("/")[0], 2))
+    keys = by_namespace(2)
     for key in ("a/1", "a/2", "a/3", "a/4", "b/1"):
         keys.add(key)
-    assert [keys.get(0) for _ in range(4)] == ["a/1", "a/2", "b/1", None]
+    assert [keys.get(0) for _ in range(4)] == ["a/1", "b/1", "a/2", None]
     keys.add("a/5")
     keys.done("a/2")
     assert [keys.get(0) for _ in range(2)] == ["a/3", None]
@@ -64,7 +116,7 @@ def test_a_group_gets_its_share_of_workers_and_no_more() -> None:
 
 
 def test_a_held_key_that_becomes_urgent_comes_out_once() -> None:
-    keys: WorkQueue[str] = WorkQueue(fair_share=FairShare(lambda key: key.partition("/")[0], 1))
+    keys = by_namespace(1)
     for key in ("a/1", "a/2"):
         keys.add(key)
     assert [keys.get(0) for _ in range(2)] == ["a/1", None]
