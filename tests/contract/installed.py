@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -26,15 +27,30 @@ NOT_MOVED = {"CustomResourceDefinition", "Namespace"}
 DEPLOYER = {"destination": {"serviceAccountName": "gitsync-deployer", "allowClusterScoped": False}}
 
 
+_TENANT = "a-tenant"
+"""A namespace that is replaced in what is printed, which is the same for all tests."""
+
+
+@cache
 def printed(*arguments: str) -> str:
     """Return what ``gitsync install`` prints."""
     command = [sys.executable, "-m", "gitsync", "install", *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def moved(stage: Stage, *arguments: str) -> list[Manifest]:
+def tenant_of(stage: Stage, namespace: str) -> list[Manifest]:
+    """Return what is printed for a namespace of Applications or Agents, for the controller of the test."""
+    return moved(stage, "--tenant", _TENANT, tenant=namespace)
+
+
+def moved(stage: Stage, *arguments: str, tenant: str = "") -> list[Manifest]:
     """Return what is printed, moved into the namespace of the test; the definitions and the namespace are left out."""
-    text = re.sub(r"(?m)^( *namespace): gitsync$", rf"\1: {stage.system}", printed(*arguments))
+    namespaces = {"gitsync": stage.system, _TENANT: tenant}
+    text = re.sub(
+        rf"(?m)^( *namespace): (gitsync|{_TENANT})$",
+        lambda match: f"{match[1]}: {namespaces[match[2]]}",
+        printed(*arguments),
+    )
     items = [item for item in yaml.load_all(text, yaml.CSafeLoader) if item["kind"] not in NOT_MOVED]
     for item in items:
         if item["kind"] in CLUSTER_SCOPED:
@@ -45,7 +61,7 @@ def moved(stage: Stage, *arguments: str) -> list[Manifest]:
 
 def install(stage: Stage, *components: str) -> None:
     """Apply the installation, and let Applications of its namespace deploy to the destination, as an administrator."""
-    tenant = moved(stage, "--tenant", stage.system)
+    tenant = tenant_of(stage, stage.system)
     destination = next(item for item in tenant if item["metadata"]["name"] == "gitsync-deployer" and "roleRef" in item)
     bound = {**destination, "metadata": {"name": "gitsync-deployer", "namespace": stage.namespace}}
     options = [option for component in components for option in ("--component", component)]
@@ -75,10 +91,11 @@ def give_installed_rights(stage: Stage) -> None:
     Let the controller of a stage have the rights of the installation with all components that read, and no others.
 
     Applications write by an account that may do everything, as the kinds of the tests are many; what is tested are the
-    controller's own requests.
+    controller's own requests. What Agents become is written by the account of their namespace with the rights that
+    ``gitsync install --tenant`` gives it, and no others.
     """
     install(stage, "agents", "read-secrets")
-    for manifest in moved(stage, "--tenant", stage.namespace):  # Agents are there
+    for manifest in tenant_of(stage, stage.namespace):  # Agents are there
         stage.apply(manifest, "kubectl")
     name = f"{stage.system}-deployer"
     stage.remember("ClusterRoleBinding", name, "rbac.authorization.k8s.io/v1")
@@ -88,10 +105,7 @@ def give_installed_rights(stage: Stage) -> None:
             "kind": "ClusterRoleBinding",
             "metadata": {"name": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [
-                {"kind": "ServiceAccount", "name": "gitsync-deployer", "namespace": namespace}
-                for namespace in (stage.system, stage.namespace)
-            ],
+            "subjects": [{"kind": "ServiceAccount", "name": "gitsync-deployer", "namespace": stage.system}],
         }
     )
     # as an administrator adds the kinds of an operator

@@ -56,7 +56,7 @@ class Stage:
         self._api = new_client_from_config(str(kubeconfig))
         self.engine: Engine | None = None
         self.account = ""
-        """The ServiceAccount that Applications name; empty: the controller writes with its own rights."""
+        """The ServiceAccount that Applications name and Agents have by default; empty: the controller's own rights."""
         self.controller_kubeconfig = kubeconfig
         self._global: list[tuple[str, str, str]] = []
         for namespace in (self.system, self.namespace):
@@ -77,7 +77,8 @@ class Stage:
                 namespace=self.system,
                 **settings,
             ),
-            Policy(kinds=("*",), cluster_kinds=("*",)),  # every kind is granted: no test is about approvals
+            # every kind is granted: no test is about approvals
+            Policy(kinds=("*",), cluster_kinds=("*",), controller_rights=not self.account),
         )
         self.engine.start()
         return self.engine
