@@ -366,16 +366,17 @@ def _kubeconfig(connection: Connection) -> str:
 
 def _names(connection: Connection) -> str:
     """Return the kubeconfig and the context that a connection uses, empty in a cluster."""
-    from kubernetes import config
+    from kubernetes.config import ConfigException, list_kube_config_contexts
     from yaml import YAMLError
 
+    list_contexts: Callable[[str | None], Any] = list_kube_config_contexts
     if _is_in_cluster(connection):
         return ""
     context = connection.context
     if not context:
         # the file may have been changed or removed since it was read
-        with suppress(config.ConfigException, YAMLError, OSError, TypeError, ValueError, KeyError, AttributeError):
-            context = config.list_kube_config_contexts(_kubeconfig(connection) or None)[1]["name"]
+        with suppress(ConfigException, YAMLError, OSError, TypeError, ValueError, KeyError, AttributeError):
+            context = list_contexts(_kubeconfig(connection) or None)[1]["name"]
     names = (("kubeconfig", _kubeconfig(connection) or "~/.kube/config"), ("context", context))
     return ", ".join(f"{what} {name}" for what, name in names if name)
 
