@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,15 +22,19 @@ import pytest
 import yaml
 
 from gitsync.cli.applications import is_good
-from gitsync.cli.commands.status import _row as status_row
+from gitsync.cli.output import Exit
+from gitsync.cluster.client import Client, Connection
+from gitsync.errors import Rejected
 from gitsync.objects.health import Health
-from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase
 from gitsync.ports import ApplicationView
+from gitsync.sandbox.server import Sandbox
 from gitsync.server.queries.words import words
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
+from tests.waiting import until
 
+APPLICATIONS = "/apis/gitsync.dev/v1alpha1/namespaces/gitsync/applications"
 CRD = Path(__file__).parents[2] / "manifests" / "gitsync" / "crds" / "application.yaml"
 COMPARISONS = (("Synced", "Healthy"), ("OutOfSync", "Healthy"), ("OutOfSync", "Degraded"), ("Unknown", "Unknown"))
 STATES = list(product(Phase, COMPARISONS))
@@ -51,7 +57,8 @@ def view_of(phase: Phase, sync: str, health: str) -> ApplicationView:
         name, [sick, resource("a")], phase=phase.value, sync=sync, health=health, ready=message, held=held
     )
     since = "2026-03-01T11:50:00Z"
-    return replace(made, status={**made.status, "phaseSince": since, "healthSince": since})
+    conditions = [{**condition, "reason": "Tested"} for condition in made.status["conditions"]]
+    return replace(made, status={**made.status, "conditions": conditions, "phaseSince": since, "healthSince": since})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,8 @@ def test_home_and_wall_show_what_needs_a_user(everywhere: Everywhere) -> None:
     assert big["applications"] == len(STATES)
     waiting = [name for name, of in states.items() if "AwaitingApproval" in of and name not in urgent]
     assert len(waiting) <= big["need attention"] <= len(STATES) - len(urgent), "each is counted once"
-    assert big["match Git"] + big["failed"] + big["need attention"] + big["suspended"] <= len(STATES)
+    assert big["match Git"] + big["failed"] + big["need attention"] <= len(STATES)
+    assert big["suspended"] == sum("Suspended" in of for of in states.values()), "as on home"
     tiles = everywhere.site.get("/").text.partition('aria-labelledby="needs"')[0]
     for member, values in (("sync", ("Synced", "OutOfSync", "Unknown")), ("health", ("Healthy", "Degraded"))):
         for value in values:
@@ -143,8 +151,10 @@ def test_home_lists_a_problem_once_and_the_wall_the_suspended(everywhere: Everyw
     needed = home.partition('id="attention"')[2].partition("</section>")[0].partition('class="running"')[0]
     both = [name for name in everywhere.known if f'/{name}"' in needed and f'/{name}"' in others]
     assert both == []
-    suspended = name_of(Phase.SUSPENDED, "OutOfSync", "Healthy")
-    assert f"<b>{suspended}</b>" in everywhere.site.get("/wall").text
+    wall = everywhere.site.get("/wall").text
+    for comparison in COMPARISONS:
+        suspended = name_of(Phase.SUSPENDED, *comparison)
+        assert f"<b>{suspended}</b> Nothing is synced until it is resumed; 1 object of {suspended} differs" in wall
 
 
 def test_metrics_count_the_states_of_the_api(everywhere: Everywhere) -> None:
@@ -156,16 +166,61 @@ def test_metrics_count_the_states_of_the_api(everywhere: Everywhere) -> None:
     assert counted["awaiting_approval", ""] == len(waiting)
 
 
-def test_the_command_line_and_kubectl_show_the_states_of_the_api(everywhere: Everywhere) -> None:
-    version = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)["spec"]["versions"][0]
-    paths = {column["name"]: column["jsonPath"] for column in version["additionalPrinterColumns"]}
+def listed_by_kubectl(client: Client) -> dict[str, dict[str, Any]]:
+    """Return the columns that ``kubectl get -o wide`` prints of each Application, by its name."""
+    table = client.get(APPLICATIONS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    names = [column["name"] for column in table["columnDefinitions"]]
+    rows = [dict(zip(names, row["cells"], strict=True)) for row in table["rows"]]
+    return {row["Name"]: row for row in rows}
+
+
+def listed_by_gitsync(kubeconfig: Path) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Return the exit code of ``gitsync status``, and its rows by name."""
+    command = [sys.executable, "-m", "gitsync", "status", "--kubeconfig", str(kubeconfig), "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, {row["name"]: row for row in json.loads(done.stdout)}
+
+
+def test_the_command_line_and_kubectl_show_the_states_of_the_api(everywhere: Everywhere, tmp_path: Path) -> None:
+    """By a cluster that has the same Applications."""
+    with Sandbox(workloads=False) as server:
+        config = server.kubeconfig(tmp_path / "config")
+        client = Client(Connection(str(config)))
+        crd = yaml.load(CRD.read_text(encoding="utf-8"), yaml.CSafeLoader)
+        client.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        client.send("POST", "/api/v1/namespaces", {"metadata": {"name": "gitsync"}})
+        until(lambda: _is_served(client))
+        for name, view in everywhere.views.items():
+            spec = {"source": {"repoURL": "https://git.example.com/shop.git"}}
+            kind = {"apiVersion": "gitsync.dev/v1alpha1", "kind": "Application"}
+            created = client.send("POST", APPLICATIONS, {**kind, "metadata": {"name": name}, "spec": spec})
+            client.send("PUT", f"{APPLICATIONS}/{name}/status", {**created, "status": view.status})
+        by_kubectl = listed_by_kubectl(client)
+        code, by_gitsync = listed_by_gitsync(config)
+    assert set(by_kubectl) == set(by_gitsync) == set(everywhere.known)
+    for name, known in everywhere.known.items():
+        for member, column in (("sync", "Sync"), ("health", "Health"), ("phase", "Phase"), ("reason", "Message")):
+            assert by_gitsync[name][member] == by_kubectl[name][column], (name, member)
+        assert [by_kubectl[name][column] for column in ("Sync", "Health", "Phase")] == [
+            known[member] for member in ("sync", "health", "phase")
+        ], name
+        assert by_kubectl[name]["Revision"][:7] == by_gitsync[name]["revision"][:7] == known["applied"], name
+        if known["isSuspended"]:
+            assert f"1 object of {name} differs" in by_kubectl[name]["Message"]
+    assert code == Exit.DIFFERENT
     for name, view in everywhere.views.items():
-        manifest = {"metadata": {"namespace": "gitsync", "name": name}, "status": view.status}
         known = everywhere.known[name]
-        row = status_row(manifest)
-        for member, column in (("sync", "Sync"), ("health", "Health"), ("phase", "Phase")):
-            assert row[member] == known[member] == at(manifest, *paths[column].strip(".").split(".")), (name, member)
-        assert is_good(manifest) == ((known["sync"], known["health"]) == ("Synced", "Healthy")), name
+        good = is_good({"metadata": {"namespace": "gitsync", "name": name}, "status": view.status})
+        assert good == ((known["sync"], known["health"]) == ("Synced", "Healthy")), name
+
+
+def _is_served(client: Client) -> bool:
+    """Return whether the definition of Applications is served."""
+    try:
+        return client.get(APPLICATIONS)["items"] == []
+    except Rejected:
+        return False
 
 
 def test_filters_find_every_state_that_is_shown(everywhere: Everywhere) -> None:

@@ -138,9 +138,9 @@ def wall(request: Request, pages: PagesOf) -> HTMLResponse:
         total=len(rows),
         good=sum(row.rank == 3 for row in rows),
         urgent=sum(row.rank == 0 for row in rows),
-        # each Application is in one count
+        # each Application is in one count, but that of suspended ones, which may have failed too
         attention=sum(needs_attention(row) and row.rank > 0 for row in rows),
-        suspended=[row for row in rows if row.is_suspended and not needs_attention(row)],
+        suspended=[part for row in rows for part in row.by_verdict if part.state == "Suspended"],
         problems=groups[:_SHOWN],
         more=len(groups) - _SHOWN,
         seen=newest,

@@ -265,13 +265,14 @@ def _line(source: tuple[int, int], target: tuple[int, int], bottom: int) -> str:
     """Return a line between the sides of two nodes that face each other; it passes behind no other node."""
     is_right = target[0] > source[0]
     side = 1 if is_right else -1
-    shift = -6 if is_right else 6  # lines of both directions do not cover each other
+    shift = -6 if target > source else 6  # lines of both directions do not cover each other
     start = (source[0] + (WIDTH if is_right else 0), source[1] + HEIGHT // 2 + shift)
     end = (target[0] + (0 if is_right or source[0] == target[0] else WIDTH), target[1] + HEIGHT // 2 + shift)
     if abs(target[0] - source[0]) == _COLUMN:
         return f"M{start[0]} {start[1]}L{end[0]} {end[1]}"
     if target[0] == source[0]:
-        return f"M{start[0]} {start[1]}H{start[0] - _MARGIN - shift}V{end[1]}H{end[0]}"
+        # within the margin: what is further left is not in the picture
+        return f"M{start[0]} {start[1]}H{start[0] - _MARGIN // 2 + shift}V{end[1]}H{end[0]}"
     # below all nodes, through the gaps between the columns
     leave = start[0] + side * (_MARGIN + shift)
     arrive = end[0] - side * (_MARGIN + shift)

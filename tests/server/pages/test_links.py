@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import re
-from collections import deque
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
@@ -16,14 +14,11 @@ from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, ResourceView
+from tests.links import follow
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, edited, resource
 from tests.server.pages.test_agents import SPEC, STATUS, held, live
 
-_LINK = re.compile(r'(?:href|action)="(/[^"#]*)')
-_OBJECT = re.compile(r"/object[/?]")
-_NOT_FOLLOWED = re.compile(r"^/(static/|sign-out|apps/[^?]*/(sync|review|resume|keep|rollback)$|bulk$|audit\.jsonl)")
-"""Files, and forms that are sent by POST or need what a user types."""
 _OWNERS = ("gitsync/shop", "shop/agent:triage", "shop/multiagentsystem:desk", "gitsync/applicationset:tenants")
 
 
@@ -44,9 +39,15 @@ def parts() -> list[ResourceView]:
     return [resource("a"), web, broken, agent, system]
 
 
-def in_state(name: str, **options: Any) -> ApplicationView:
+def in_state(name: str, condition: str = "", **options: Any) -> ApplicationView:
+    """Return an Application in a phase, with a condition that is False because something failed."""
     view = application("shop", parts(), phase=name, **options)
-    return replace(view, status={**view.status, "drift": {"objects": 1, "detectedAt": "2026-03-01T11:00:00Z"}})
+    status = {**view.status, "drift": {"objects": 1, "detectedAt": "2026-03-01T11:00:00Z"}}
+    if condition:
+        message = "overlays/prod/web.yaml:3: it failed"
+        failed = {"type": condition, "status": "False", "message": message, "lastTransitionTime": NOW.isoformat()}
+        status["conditions"] = [*status["conditions"], failed]
+    return replace(view, status=status)
 
 
 STATES = {
@@ -56,6 +57,14 @@ STATES = {
     "failed": in_state("Failed", health="Degraded"),
     "drifted": in_state("Drifted", sync="OutOfSync", health="Degraded"),
     "suspended": in_state("Suspended", sync="OutOfSync"),
+    "suspended and degraded": in_state("Suspended", sync="OutOfSync", health="Degraded"),
+    "held and degraded": in_state("Synced", health="Degraded", held=("1 dangerous step waits",)),
+    "stale": in_state("Failed", "SourceReady"),
+    "invalid": in_state("Failed", "Rendered", sync="Unknown", health="Unknown"),
+    "rejected": in_state("Rejected", sync="OutOfSync"),
+    "executing": in_state("Executing", sync="OutOfSync", health="Progressing"),
+    "deleting": in_state("Deleting", health="Progressing"),
+    "new": in_state("Pending", sync="Unknown", health="Unknown"),
 }
 
 
@@ -74,21 +83,9 @@ def filled(site: Open, view: ApplicationView) -> Site:
 def test_every_link_leads_to_a_page(site: Open, view: ApplicationView) -> None:
     opened = filled(site, view)
     reverts = {"/apps/gitsync/shop/revert", "/apps/gitsync/blog/revert"}  # they read Git, which is not here
-    followed = dict.fromkeys(("/", "/wall", "/changes/compare"), "the menu")
-    waiting = deque(followed)
-    failures = {}
-    while waiting:
-        path = waiting.popleft()
-        answer = opened.get(path)
-        if answer.status >= 400:
-            failures[path] = (answer.status, followed[path])
-        is_filtered = "?" in path and not _OBJECT.search(path)  # facets combine without end
-        for link in map(html.unescape, () if is_filtered else _LINK.findall(answer.text)):
-            if link not in followed and not _NOT_FOLLOWED.match(link) and link.partition("?")[0] not in reverts:
-                followed[link] = path
-                waiting.append(link)
-    assert failures == {}
-    assert {"/agents/shop/triage/history/3", "/agents/systems/shop/desk/history/5"} <= set(followed)
+    followed = follow(lambda path: ((answer := opened.get(path)).status, answer.text), except_for=reverts)
+    assert followed.failures == {}
+    assert {"/agents/shop/triage/history/3", "/agents/systems/shop/desk/history/5"} <= set(followed.pages)
 
 
 def links_to_changes(page: str) -> list[str]:
