@@ -18,6 +18,10 @@ _KEPT = frozenset("\n\t")
 # SHA-1 or SHA-256
 _COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHORT_ID = 7
+# not before a digit, since a version is one word
+_SEPARATORS = re.compile(r"(?<=[^/:.@=_][/:.@=_])(?=[^/:.@=_\d])|(?=\[)")
+_ONE_LINE = 20
+"""Characters that the narrowest column of a table has room for."""
 _FOLDERS = {"Application": "/apps", "Agent": "/agents", "MultiAgentSystem": "/agents/systems"}
 """The folders of the pages of owners by their kind."""
 
@@ -35,6 +39,16 @@ def visible(text: object) -> str:
         else f"\\u{ord(char):04x}"
         for char in shown
     )
+
+
+def breakable(text: str) -> list[str]:
+    """
+    Return a long name or path in the parts between which a line may break.
+
+    Without them a browser breaks an image or a field path at any letter: ``suppo`` and ``rt/triage``.
+    """
+    shown = visible(text)
+    return _SEPARATORS.split(shown) if len(shown) > _ONE_LINE else [shown]
 
 
 def value(item: Any) -> str:

@@ -37,6 +37,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.formatting import (
     age,
     app_url,
+    breakable,
     day_and_time,
     duration,
     iso,
@@ -156,6 +157,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters["visible"] = visible
+        self._templates.filters["breakable"] = breakable
         self._templates.filters["app_url"] = app_url
         self._templates.filters["owner_name"] = owner_name
         self._templates.globals["sync_url"] = sync_url

@@ -110,7 +110,7 @@ def test_a_commit_is_seen_without_a_reload(open_page: Opens, site: Site) -> None
     page.evaluate("window.stayed = true")
     site.world.repo.commit("Add a sign", {"shop/sign.yaml": config_map("sign", text="welcome")})
     expect(page.locator("table.resources")).to_contain_text("sign")
-    expect(page.locator(".about")).to_contain_text("Add a sign")
+    expect(page.locator(".newest")).to_contain_text("Add a sign")
     assert page.evaluate("window.stayed")
 
 

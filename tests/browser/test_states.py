@@ -12,17 +12,20 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwner, Risk
+from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, FieldOwner, Risk
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.ports import MetricSeries, ResourceView
 from gitsync.ports.previews import Proposal, ProposalView
 from tests.asgi_server import Served, serve
 from tests.browser.conftest import SharedPages
 from tests.browser.keyboard import walk
+from tests.browser.layout import faults
 from tests.replicas import still_dashboard
 from tests.server.fakes import NOW, access_of, application, changed, edited, engine, resource
+from tests.server.pages.test_updates import update
 from tests.waiting import until
 
 RISKS = [Risk.SAFE, Risk.MODERATE, Risk.DANGEROUS]
@@ -43,6 +46,12 @@ STATES = {
     "home with problems": ("full", "/"),
     "the wall with problems": ("full", "/wall"),
     "drift": ("full", "/drift"),
+    "drift of the past": ("full", "/drift/history"),
+    "an object that differs": ("full", f"{SHOP}/object?ref=/ConfigMap/shop/a-generated-name-that-is-long-0"),
+    "changes": ("full", "/changes"),
+    "audit": ("full", "/audit"),
+    "settings": ("full", "/settings"),
+    "updates": ("full", "/updates"),
     "no agents": ("full", "/agents"),
     "agents with an added model": ("agents", "/agents"),
     "an agent with an added model": ("agents", "/agents/prod/triage-of-tickets"),
@@ -105,6 +114,21 @@ def agent(environment: str, model: str) -> ResourceView:
     return replace(view, ref=ref_of(live), change=replace(view.change, ref=ref_of(live), live=live))
 
 
+IMAGE = '.spec.template.spec.containers[name="agent"].image'
+WRONG_IMAGE = FieldDifference(
+    IMAGE,
+    "/spec/template/spec/containers/0/image",
+    Difference.CHANGED,
+    "registry.example.com/support/triage:2.1.1",
+    "registry.example.com/support/triage:a-hotfix-with-a-long-name",
+    (FieldOwner("kubectl-set"),),
+)
+PAST = [
+    ended_link(
+        "gitsync/shop", OpenDrift(Change(ref, Action.UPDATE, differences=(WRONG_IMAGE,)), NOW), NOW, EndedBy.SELF_HEAL
+    )
+    for ref in (ObjectRef("apps", "Deployment", "shop", name) for name in ("front-door", "triage-of-tickets"))
+]
 TROUBLE = resource("web", "Deployment", health=Health.DEGRADED, message="image not found")
 AGENTS = [agent("dev", "qwen3"), agent("prod", "claude"), agent("test", "qwen3")]
 
@@ -130,6 +154,8 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
         for name, (shown, access) in kinds.items():
             still = engine(tmp_path_factory.mktemp(name), shown)
             still.pull_requests.views = [PROPOSED]
+            still.records.audit(PAST)
+            still.updates.views = [update()]
             still.usage.series = {"latency": MetricSeries(((0.0, 0.5), (60.0, 1.25)))}
             stack.callback(still.records.close)
             made[name] = stack.enter_context(serve(still_dashboard(still, access_of(**access))))
@@ -182,11 +208,24 @@ def test_a_walk_finds_what_keys_do_not_reach(browser: Browser) -> None:
     }
 
 
-@pytest.mark.parametrize("width", [320, 720], ids=["320 px", "200 % of 1440 px"])
 @pytest.mark.parametrize("state", STATES)
-def test_every_state_fits(show: Show, state: str, width: int) -> None:
-    page = show(state, viewport={"width": width, "height": 700})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_every_state_has_a_sound_layout(show: Show, state: str) -> None:
+    page = show(state)
+    wrong = {}
+    for width in (320, 390, 720, 768, 1280, 1440):
+        page.set_viewport_size({"width": width, "height": 700})
+        wrong[width] = faults(page)
+    assert not any(wrong.values()), wrong
+
+
+def test_the_header_of_an_application_is_small(show: Show) -> None:
+    page = show("a plan of 16 steps", viewport={"width": 1440, "height": 900})
+    height = (
+        "Math.max(...[...document.querySelectorAll('.head, .folds')].map(item => item.getBoundingClientRect().bottom))"
+    )
+    assert page.evaluate(height) - page.locator(".head").evaluate("item => item.getBoundingClientRect().top") <= 66
+    expect(page.locator(".newest").get_by_role("link", name="ccccccc")).to_be_visible()
+    expect(page.locator(".newest").get_by_role("link", name="Ada")).to_be_visible()
 
 
 def test_a_phone_shows_problems_on_another_view_as_one_line(show: Show) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi import Query as QueryParameter
@@ -255,11 +256,11 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
     pods = pods_of(backend, subject.live)[:_PODS]
     metrics = backend.pod_usage.by_pod() if pods else {}
     syncs = backend.records.history(subject.application, limit=SYNCS)
+    children = _children(backend, subject)
     return pages.show(
         request,
         "agent.html",
         row=agent_row(subject),
-        ref=subject.ref,
         description=visible(str(at(subject.live, "spec", "description", default=""))),
         owner=visible(str(at(subject.live, "spec", "owner", default=""))),
         address=visible(str(at(subject.live, "status", "url", default=""))),
@@ -267,7 +268,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         conditions=[
             condition for condition in at(subject.live, "status", "conditions") or () if isinstance(condition, dict)
         ],
-        children=_children(backend, subject),
+        children=children,
         pods=[(ref_of(pod), assess(pod).health.value, visible(str(pod_facts(pod, metrics)))) for pod in pods],
         charts=usage_charts(backend, subject.ref, pods, metrics),
         figures=_figures(backend, subject, syncs),
@@ -278,7 +279,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         prompts=prompt_history(subject, backend.view.owned_by, syncs),
         declared=[(visible(prompt.name), visible(prompt.text)) for prompt in subject.settings.prompts],
         prompt_sync=prompt_syncs(syncs, [subject]).get(subject.ref),
-        has_logs=subject.ref.kind in LOGGED,
+        logs=_log_pages(subject, children),
         changes=agent_changes(syncs, [subject])[:CHANGES],
         events=events,
         problem=problem,
@@ -322,6 +323,14 @@ def _children(backend: Backend, subject: FoundAgent) -> list[dict[str, Any]]:
             {"ready": True, **child, "path": ref.path, "has_page": has_page, "has_logs": has_page and kind in LOGGED}
         )
     return children
+
+
+def _log_pages(subject: FoundAgent, children: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the pages of the logs of an agent, each with the workload that writes it unless it is the agent itself."""
+    paths = [(subject.ref.path, "")] if subject.ref.kind in LOGGED else []
+    paths += [(child["path"], f"{child['kind']} {child['name']}") for child in children if child["has_logs"]]
+    folder = app_url(subject.application)
+    return [(f"{folder}/object/logs?ref={quote(path)}", visible(label)) for path, label in paths]
 
 
 def _events(backend: Backend, subject: FoundAgent) -> tuple[tuple[KubernetesEvent, ...], str]:

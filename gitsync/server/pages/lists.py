@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from gitsync.errors import one_line
 from gitsync.server.dependencies import PagesOf, PendingPlansOf, SearchText, Start, UserOf
-from gitsync.server.formatting import visible
+from gitsync.server.formatting import value
 from gitsync.server.queries import applications as app_list
 from gitsync.server.queries import drift as drift_list
 from gitsync.server.queries import object_list
@@ -158,7 +158,7 @@ def drift_of_the_past(
         query=query,
         names=drift_list.PAST_NAMES,
         older=list_url("/drift/history", str(query), before=str(page.older)) if page.older else "",
-        shown=lambda value: "" if value is None else one_line(visible(str(value)), _VALUE_LENGTH),
+        shown=lambda item: "" if item is None else one_line(value(item), _VALUE_LENGTH),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from gitsync.errors import (
@@ -143,10 +143,15 @@ def _revision(report: Report) -> dict[str, Any]:
         "good": report.state.last_good,
         "message": report.commit.subject if report.commit else previous.get("message", ""),
         "author": report.commit.author if report.commit else previous.get("author", ""),
+        "time": _utc(report.commit.time) if report.commit else previous.get("time", ""),
         "sources": _joined(report.app, report.commit) if report.commit else previous.get("sources"),
         "remotes": dict(report.remotes) if report.remotes is not None else previous.get("remotes"),
     }
     return {key: value for key, value in revision.items() if value}
+
+
+def _utc(time: datetime | None) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else ""
 
 
 def _joined(app: Application, commit: Commit) -> list[dict[str, str]]:

@@ -41,8 +41,6 @@ def test_each_of_several_sources_has_its_commit(site: Open) -> None:
         status={**view.status, "revision": {**view.status["revision"], "sources": joined}},
     )
     page = " ".join(site([view]).get("/apps/gitsync/shop").text.split())
-    assert (
-        f'web/.<small>1.x at <code title="{"a" * 40}">{"a" * 12}</code> of helm+https://charts.example.com/web</small>'
-        in page
-    )
-    assert f'values<small>main at <code title="{"b" * 40}">{"b" * 12}</code> of https' in page
+    link = '<a class="commit" href="/changes?q=commit%3A{0}"><code>{0}</code></a>'
+    assert f"web/.<small>1.x at {link.format('a' * 7)} of helm+https://charts.example.com/web</small>" in page
+    assert f'values<small>main at {link.format("b" * 7)} of <a href="https' in page

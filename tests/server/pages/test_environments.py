@@ -250,7 +250,9 @@ def test_a_cell_says_since_when_and_by_whom_its_prompt_is_there(site: Open) -> N
         )
     page = opened.get("/agents/environments").text
     prod = page.partition('href="/agents/desk/prod-triage"')[2]
-    assert "<code>0000000</code> Ada" in prod
+    assert (
+        'commit%3A0000000"><code>0000000</code></a> <a class="commit" href="/changes?q=by%3A%22Ada%22">Ada</a>' in prod
+    )
     assert "Ben" not in page
     of_prod = opened.get("/agents/desk/prod-triage").text
     assert "commit <code>0000000</code> Write it, Ada" in of_prod

@@ -16,7 +16,7 @@ from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.ports import ApplicationView
-from gitsync.server.formatting import day_and_time, duration, yaml_parts
+from gitsync.server.formatting import breakable, day_and_time, duration, yaml_parts
 from gitsync.server.notify.notices import notices_of
 from gitsync.server.queries.applications import HEALTH_STATES, SYNC_STATES
 from gitsync.server.queries.verdict import verdict_of
@@ -318,3 +318,17 @@ def test_a_write_without_a_time_shows_when_it_was_first_seen(site: Open) -> None
     shown = replace(shown, status={**shown.status, "drift": {"objects": 1, "detectedAt": "2026-03-01T11:50:00Z"}})
     page = " ".join(site([shown]).get("/apps/gitsync/shop/diff").text.split())
     assert 'Update of scale first seen <time datetime="2026-03-01T11:50:00+00:00">' in page
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("registry.example.com/support/triage:2.1.1", ["registry.", "example.", "com/", "support/", "triage:2.1.1"]),
+        ('.spec.containers[name="agent"].image', [".spec.", "containers", "[name=", '"agent"].', "image"]),
+        (".spec.replicas", [".spec.replicas"]),
+        ("a-name-without-separators-that-is-long", ["a-name-without-separators-that-is-long"]),
+        ("a\u202e/text-that-would-turn-around", ["a\\u202e/", "text-that-would-turn-around"]),
+    ],
+)
+def test_a_long_name_breaks_after_its_separators(text: str, parts: list[str]) -> None:
+    assert breakable(text) == parts
