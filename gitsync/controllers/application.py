@@ -176,8 +176,9 @@ class ApplicationController(BaseController[str]):
         owners = self._live.owners(manifest)
         # leaders renew their Leases every few seconds, which concerns no Application that owns the workload
         for owner in owners[:1] if is_renewal(old, new) else owners:
-            for key in self._state.tracked.applications_for(ref_of(owner)):
-                self._changed.add(key, ref_of(owner))
+            owner_ref = ref if owner is manifest else ref_of(owner)
+            for key in self._state.tracked.applications_for(owner_ref):
+                self._changed.add(key, owner_ref)
                 self._queue.add_part_after(key, DEBOUNCE)
 
     def _on_definition_change(self, old: Manifest | None, new: Manifest | None, of: GroupKind) -> None:
@@ -331,10 +332,12 @@ class ApplicationController(BaseController[str]):
     def _on_application_change(self, old: Manifest | None, new: Manifest | None) -> None:
         """Enqueue an Application whose input changed; status writes are not input."""
         key = _key(new or old or {})
-        self._repositories.set(key, source_urls(new or {}))
+        is_same_input = old is not None and new is not None and _input(old) == _input(new)
+        if not is_same_input:
+            self._repositories.set(key, source_urls(new or {}))
         if old is not None and new is not None:
             # of another replica, the status is what is displayed, so that each change of it counts
-            if _input(old) == _input(new) and self._share.owns(key):
+            if is_same_input and self._share.owns(key):
                 return
             if _differ(old, new, GIT_CHANGED):
                 self._pipeline.report_newest(uid_of(new))

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from gitsync.kube.parts import WORKLOADS
 from gitsync.objects.change import Action
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, resource_version_of, uid_of
@@ -71,6 +72,10 @@ class SettledReconciler:
         # any write to the Application: spec, marks and status are inputs of its plan
         if resource_version_of(manifest) != settled.version or not all(ref in observation.live for ref in changed):
             return None
+        changed = [ref for ref in changed if not self._is_as_planned(observation, ref)]
+        if not changed:
+            self._views.conclude(planned.app.key, now)
+            return settled
         declared = {ref: observation.desired[ref] for ref in changed if ref in observation.desired}
         observed = observe(Selection(declared, Inventory()), self._cluster, self._live)
         # another schema may change what counts as a difference in every object
@@ -90,6 +95,17 @@ class SettledReconciler:
             self._views.publish(view_with(view, after.planned, steps, now))
             self._views.conclude(planned.app.key, now)
         return after
+
+    def _is_as_planned(self, observation: Observation, ref: ObjectRef) -> bool:
+        """
+        Whether an object is the very one that was planned with, as after our own write: its answer was planned with.
+
+        Not said of workloads, whose Pods are reported as changes of them.
+        """
+        if ref.of in WORKLOADS:
+            return False
+        resource = self._cluster.resource(ref.group, observation.versions[ref], ref.kind)
+        return resource is not None and self._live.get(resource, ref.namespace, ref.name) is observation.live[ref]
 
     def _is_same(self, planned: Planned, ref: ObjectRef, observed: Observation) -> bool:
         """Whether health and inventory have the same entry for an object as before."""

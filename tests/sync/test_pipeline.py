@@ -287,6 +287,18 @@ def test_changed_objects_that_are_in_sync_cost_no_reconcile(monkeypatch: pytest.
     assert engine.state.costs.of(KEY).partial == 1
 
 
+def test_the_answer_to_our_own_write_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = synced()
+    planned: list[object] = []
+    monkeypatch.setattr(engine.planner, "steps_alone", lambda planned_before, live: planned.append(live))
+    # the watch reports the state that the API server answered with, and that the last plan was made with
+    assert engine.pipeline.sync_changed(engine.application, frozenset({A})) is None
+    assert planned == []
+    engine.cluster.put(engine.cluster.objects[A])
+    engine.pipeline.sync_changed(engine.application, frozenset({A}))
+    assert len(planned) == 1
+
+
 def test_a_changed_object_that_differs_is_restored() -> None:
     engine = synced()
     edited(engine, "a", x="9")
@@ -311,6 +323,7 @@ def test_an_error_of_changed_objects_is_left_to_the_whole_sync(monkeypatch: pyte
         raise ClusterUnavailable("not listed")
 
     monkeypatch.setattr(engine.planner, "steps_alone", refuse)
+    engine.cluster.put(engine.cluster.objects[A])
     assert engine.pipeline.sync_changed(engine.application, frozenset({A})) is not None
     assert engine.status["phase"] == "Synced"
 
