@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 from prometheus_client import Counter, Histogram
@@ -84,6 +84,15 @@ class _SignedIn:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The connections of a client to its API server, and the path before those of the API, as behind a gateway."""
+
+    api: Any
+    connections: Any
+    prefix: str
+
+
 class Client:
     """
     Send requests and return parsed JSON; every failure is a GitsyncError.
@@ -98,6 +107,7 @@ class Client:
         self._api = _connect(connection)
         self._named: str | None = None
         self._signed_in: _SignedIn | None = None
+        self._pool: _Pool | None = None
 
     @property
     def host(self) -> str:
@@ -206,14 +216,22 @@ class Client:
         """Return the answer, not yet read, by the connections of the official client."""
         from urllib3 import Timeout
 
-        return api.rest_client.pool_manager.request(
-            request.method,
-            f"{api.configuration.host}{request.target}",
-            body=orjson.dumps(request.body) if request.content_type else None,
-            headers=headers,
-            timeout=Timeout(connect=_CONNECT, read=request.read or self._connection.seconds),
-            preload_content=False,
-        )
+        manager = api.rest_client.pool_manager
+        options: dict[str, Any] = {
+            "body": orjson.dumps(request.body) if request.content_type else None,
+            "headers": headers,
+            "timeout": Timeout(connect=_CONNECT, read=request.read or self._connection.seconds),
+            "preload_content": False,
+        }
+        if manager.proxy is not None:
+            # which form of the URL a proxy gets is the manager's to decide
+            return manager.urlopen(request.method, f"{api.configuration.host}{request.target}", **options)
+        pool = self._pool
+        if pool is None or pool.api is not api:
+            host = api.configuration.host
+            pool = self._pool = _Pool(api, manager.connection_from_url(host), urlsplit(host).path)
+        # to its pool at once: to take the URL of each request apart is a sixth of its CPU time
+        return pool.connections.urlopen(request.method, f"{pool.prefix}{request.target}", **options, redirect=False)
 
     def _sign_in(self, api: Any) -> Mapping[str, str]:
         """Return the headers of the sign-in; the official client is asked for a renewed token once per second."""
