@@ -516,7 +516,9 @@ def build_engine(
     state = EngineState.empty(queue.add, costs)
     # an answer enqueues the owner whose write it was
     pool = WritePool(adapters.pool, queue.add, lambda: share.may_write)
-    if not isinstance(share, SingleReplica):
+    if isinstance(share, SingleReplica):
+        pool = replace(pool, is_only_writer=True)
+    else:
         # processes of one machine are replicas too
         pool = replace(pool, is_current=partial(is_current, cluster, state.declarations, share.owns))
     writes = WritesByOwner(ports, pool)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gitsync.apply.change import ApplyRequest, StepResult
-from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError
+from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, RecordUnavailable
 from gitsync.kube.kinds import CRD
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.inventory import InventoryEntry
@@ -70,6 +70,8 @@ class WritePool:
     may_write: Callable[[], bool] = lambda: True
     patience: float = _PATIENCE
     is_current: Callable[[str], bool] | None = None
+    is_only_writer: bool = False
+    """Whether no other process writes for these owners."""
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ class _Running:
 class OwnerWrites:
     """The writes of one owner; one worker at a time uses it."""
 
-    def __init__(self, owner: str, ports: Ports, pool: WritePool) -> None:
+    def __init__(self, owner: str, ports: Ports, pool: WritePool, *, may_lack_outcomes: bool = True) -> None:
         self._owner = owner
         self._cluster = ports.cluster
         self._records = ports.records
@@ -92,7 +94,7 @@ class OwnerWrites:
         self._pool = pool
         self._running = _Running()
         self._lock = threading.Lock()  # answers come from the threads of the pool
-        self._may_lack_outcomes = True  # of the process before this one, until the audit was read
+        self._may_lack_outcomes = may_lack_outcomes  # of the process before this one, until the audit was read
 
     @property
     def running(self) -> frozenset[ObjectRef]:
@@ -315,13 +317,30 @@ class WritesByOwner:
         self._ports = ports
         self._pool = pool
         self._owners: dict[str, OwnerWrites] = {}
+        self._lock = threading.Lock()
+        self._suspects: frozenset[str] | None = None
+        """The owners that may have unresolved writes of the process before this one, None until the audit was read."""
 
     def of(self, owner: str) -> OwnerWrites:
         """Return the writes of an owner, by its key."""
         writes = self._owners.get(owner)
         if writes is None:
-            writes = self._owners.setdefault(owner, OwnerWrites(owner, self._ports, self._pool))
+            is_suspect = self._is_suspect(owner)
+            new_writes = OwnerWrites(owner, self._ports, self._pool, may_lack_outcomes=is_suspect)
+            writes = self._owners.setdefault(owner, new_writes)
         return writes
+
+    def _is_suspect(self, owner: str) -> bool:
+        """Whether the audit has to be read for an owner: where no other process writes, one query for all tells it."""
+        if not self._pool.is_only_writer:
+            return True
+        with self._lock:
+            if self._suspects is None:
+                try:
+                    self._suspects = self.unresolved_owners()
+                except RecordUnavailable:  # the reconcile reads it again, and reports what is wrong
+                    return True
+            return owner in self._suspects
 
     def unresolved_owners(self) -> frozenset[str]:
         """Return the owners with unresolved writes, also those that no event follows for, since they were deleted."""
@@ -333,6 +352,9 @@ class WritesByOwner:
         if writes is None:
             return
         writes.distrust()
+        with self._lock:
+            # the query was made at the start, and the owner has written since
+            self._suspects = None if self._suspects is None else self._suspects | {owner}
         # kept while writes run: their answers must be taken from it, and not from a new one that lacks them
         if not writes.running:
             del self._owners[owner]

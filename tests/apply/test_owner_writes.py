@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitsync.apply.change import ApplyRequest, StepResult, apply_change
-from gitsync.apply.owner_writes import OwnerWrites, WritePool
-from gitsync.errors import ClusterUnavailable, Conflict
+from gitsync.apply.owner_writes import OwnerWrites, WritePool, WritesByOwner
+from gitsync.errors import ClusterUnavailable, Conflict, RecordUnavailable
 from gitsync.objects.application import Application, Destination, GitSource
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, at
-from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.record import AuditRecord, Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.tracking import marked, owner_of
 from gitsync.ports import Ports
@@ -263,3 +263,64 @@ def test_in_whatever_order_replicas_write_one_of_them_does(turns: list[str], cou
         replica.sync()
     assert len(writers(shared)) == 1
     assert shared.records.unresolved() == ()
+
+
+class CountedRecords(FakeRecords):
+    """Records that count the queries for unresolved writes, by owner."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries: list[str] = []
+
+    def unresolved(self, application: str = "") -> tuple[AuditRecord, ...]:
+        self.queries.append(application)
+        return super().unresolved(application)
+
+
+def intended(owner: str) -> AuditRecord:
+    return AuditRecord(owner, "create", X.path, Outcome.INTENDED, FakeClock().now(), "sync-1")
+
+
+def writes_by_owner(records: FakeRecords, *, is_only_writer: bool) -> WritesByOwner:
+    cluster = FakeCluster()
+    ports = Ports(cluster, FakeLive(cluster), records, FakeClock())
+    return WritesByOwner(ports, WritePool(FakePool(), lambda key: None, is_only_writer=is_only_writer))
+
+
+def resolve(writes: WritesByOwner, *owners: str) -> None:
+    for owner in owners:
+        writes.of(owner).resolve(Plan(owner, "c1", (), "", Risk.SAFE), {})
+
+
+def test_after_a_start_one_query_tells_for_all_owners_whether_writes_are_unresolved() -> None:
+    records = CountedRecords()
+    records.audit([intended("gitsync/b")])
+    writes = writes_by_owner(records, is_only_writer=True)
+    resolve(writes, "gitsync/a", "gitsync/b", "gitsync/c", "gitsync/b")
+    assert records.queries == ["", "gitsync/b"]
+    assert [link.outcome for link in records.links][-1] is Outcome.FAILED
+    assert all(writes.of(owner).are_resolved for owner in ("gitsync/a", "gitsync/b"))
+
+
+def test_where_others_write_too_the_audit_is_read_for_each_owner() -> None:
+    records = CountedRecords()
+    writes = writes_by_owner(records, is_only_writer=False)
+    resolve(writes, "gitsync/a", "gitsync/b")
+    assert records.queries == ["gitsync/a", "gitsync/b"]
+
+
+def test_the_audit_is_read_for_an_owner_that_was_forgotten() -> None:
+    records = CountedRecords()
+    writes = writes_by_owner(records, is_only_writer=True)
+    resolve(writes, "gitsync/a")
+    writes.forget("gitsync/a")
+    resolve(writes, "gitsync/a")
+    assert records.queries == ["", "gitsync/a"]
+
+
+def test_an_audit_that_cannot_be_read_leaves_every_owner_to_its_reconcile() -> None:
+    class Broken(CountedRecords):
+        def unresolved(self, application: str = "") -> tuple[AuditRecord, ...]:
+            raise RecordUnavailable("the disk is full")
+
+    assert not writes_by_owner(Broken(), is_only_writer=True).of("gitsync/a").are_resolved
