@@ -17,6 +17,14 @@ _EXAMINED = 100_000
 _GROWTH = 1.5
 _DEFAULT: Final = gc.get_threshold()
 _NEVER = 1 << 30
+_TRIM: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""None where the C library is not that of GNU."""
+
+
+def return_memory() -> None:
+    """Return free memory to the system, where the C library can."""
+    if _TRIM is not None:
+        _TRIM(0)
 
 
 class GarbageCollection(Periodic):
@@ -36,7 +44,6 @@ class GarbageCollection(Periodic):
         self._frozen_by_others = 0
         self._frozen_blocks = 0
         self._collections = 0
-        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
     def start(self) -> None:
         """Start the thread, and turn Python's own collection of all objects off."""
@@ -71,5 +78,4 @@ class GarbageCollection(Periodic):
         self._frozen_blocks = min(self._frozen_blocks, blocks)
         if is_of_all or not self._frozen:
             self._frozen = gc.get_freeze_count()
-        if self._trim is not None:  # only the C library of GNU has it
-            self._trim(0)
+        return_memory()

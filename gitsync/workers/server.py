@@ -20,11 +20,13 @@ import orjson
 import gitsync.render.yaml.composer  # noqa: F401  # a build loads it late, where the limits would count it
 from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.charts import Helm
+from gitsync.objects.ref import ref_of
 from gitsync.objects.tree import MountedTree, Tree
 from gitsync.render.build import Build, build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
+from gitsync.runtime.garbage import return_memory
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.workers import protocol
@@ -71,7 +73,16 @@ def allow_processor_time(seconds: float) -> None:
 
 def memory_in_use() -> int:
     """Return the bytes of data that this process holds now."""
-    return int(Path("/proc/self/statm").read_text().split()[5]) * _PAGE
+    return _memory(5)
+
+
+def resident_memory() -> int:
+    """Return the bytes of memory that this process takes from others now."""
+    return _memory(1)
+
+
+def _memory(column: int) -> int:
+    return int(Path("/proc/self/statm").read_text().split()[column]) * _PAGE
 
 
 class TreeCache:
@@ -101,6 +112,33 @@ class TreeCache:
             self._reader = ObjectReader(git_dir)
         limits = SourceLimits(file_bytes=file_bytes)
         return MeteredTree(GitTree(git_dir, commit, limits, self._reader), limits.read_bytes)
+
+
+_GROWTH: Final = 8 << 20
+"""Bytes by which a process grows before it returns what is free, which takes a millisecond and more."""
+_LARGEST_OBJECT: Final = 3 << 20
+"""
+Bytes of a request that an API server reads.
+
+Source: ``MaxRequestBodyBytes`` in ``k8s.io/apiserver/pkg/server/config.go``.
+"""
+
+
+def reject_large(build: dict[str, Any]) -> None:
+    """
+    Raise InvalidInput for an object of a build, as it travels, that no API server can take.
+
+    Here, since the controller compares and plans what it receives while those of others wait.
+    """
+    for manifest, (file, _) in zip(build["manifests"], build["sources"], strict=True):
+        size = len(protocol.frame(manifest))
+        if size > _LARGEST_OBJECT:
+            raise InvalidInput(
+                f"{ref_of(manifest)} has {size / (1 << 20):.1f} MiB, and an API server takes at most"
+                f" {_LARGEST_OBJECT >> 20} MiB for one object",
+                location=file,
+                hint="divide it, or keep its content outside the cluster",
+            )
 
 
 _MAX_REQUESTS: Final = 1_000
@@ -163,7 +201,12 @@ class RenderServer:
         last = self._recent.last(request)
         reject_ambiguous_bools(made.manifests, last.build.manifests if last else ())
         previous = last.build if last and last.commit == request.get("before") else None
-        frame = protocol.frame({"build": protocol.of_build(made, previous), "is_last": self.is_done})
+        sent = protocol.of_build(made, previous)
+        frame = protocol.frame({"build": sent, "is_last": self.is_done})
+        if len(frame) > _LARGEST_OBJECT:
+            del self._caches[request["git_dir"]]  # it has the large object until all is right again
+            reject_large(sent)
+            self._caches[request["git_dir"]] = cache
         self._recent.keep(request, made)
         return frame
 
@@ -185,6 +228,7 @@ def _refusal(error: GitsyncError, *, is_last: bool, trace: str = "") -> bytes:
 def serve(requests: BinaryIO, replies: BinaryIO, memory: int, helm: Helm | None = None) -> None:
     """Answer each request until there are no more, or this process should be replaced."""
     renderer = RenderServer(memory, helm)
+    resident = resident_memory()
     while length := requests.read(protocol.LENGTH_BYTES):
         request = orjson.loads(requests.read(int.from_bytes(length)))
         allow_processor_time(request["seconds"])
@@ -192,6 +236,9 @@ def serve(requests: BinaryIO, replies: BinaryIO, memory: int, helm: Helm | None 
         replies.flush()
         gc.collect()
         gc.freeze()  # objects that are kept are not scanned again
+        if resident_memory() > resident + _GROWTH:
+            return_memory()
+            resident = resident_memory()
 
 
 def main() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
+from gitsync.runtime.garbage import return_memory
 from gitsync.source.snapshot import GitTree, MeteredTree
 from gitsync.workers import protocol
-from gitsync.workers.server import RenderServer, TreeCache, serve
+from gitsync.workers.server import RenderServer, TreeCache, resident_memory, serve
 from tests.conformance_data import ROOT
 from tests.git_repository import GitRepo
 
@@ -66,6 +67,34 @@ def test_a_process_starts_without_the_models_of_the_controller_and_without_gitpy
     code = "import sys, gitsync.workers.server; print(*sys.modules)"
     loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert not loaded & {"git", "pydantic", "gitsync.objects.application", "gitsync.objects.change"}
+
+
+@pytest.mark.parametrize("size", [2 << 20, 4 << 20])
+def test_an_object_that_no_api_server_takes_is_refused_and_not_kept(tmp_path: Path, size: int) -> None:
+    server = RenderServer(1 << 40)
+    asked = {**request(tmp_path, f"data:\n  large: {'x' * size}\n"), "file_bytes": 8 << 20}
+    before = resident_memory()
+    for _ in range(2):
+        answer = message(server.answer(asked))
+        assert ("build" in answer) is (size < 3 << 20)
+    if size > 3 << 20:
+        error = answer["error"]
+        assert error["message"] == "ConfigMap a has 4.0 MiB, and an API server takes at most 3 MiB for one object"
+        assert (error["location"], answer["is_last"]) == ("a.yaml", False)
+        del answer
+        return_memory()
+        assert resident_memory() < before + size
+
+
+def test_a_large_build_of_objects_that_are_not_large_is_answered(tmp_path: Path) -> None:
+    documents = "".join(
+        f"---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b{number}\ndata:\n  a: {'x' * (1 << 20)}\n"
+        for number in range(4)
+    )
+    asked = {**request(tmp_path, documents), "file_bytes": 8 << 20}
+    server = RenderServer(1 << 40)
+    for _ in range(2):
+        assert len(message(server.answer(asked))["build"]["manifests"]) == 5
 
 
 def test_a_process_that_holds_much_memory_asks_to_be_replaced(tmp_path: Path) -> None:
