@@ -15,6 +15,9 @@ AGENTS  := $(VENV)/.agents
 PINS := --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 
 FUZZ ?= 600
+# Of an adversary test: how many sequences, and in how many processes.
+SEQUENCES ?= 20000
+PROCESSES ?= 2
 
 # Most of a short command is the compilation of what it imports, where the environment keeps Python from storing that.
 unexport PYTHONDONTWRITEBYTECODE
@@ -91,8 +94,9 @@ faults: $(TEST) ## more crash schedules than the suite runs
 soak: $(TEST) ## 100,000 reconciles with commits and faults; memory, descriptors, threads, database and files stay flat
 	GITSYNC_FAULTS=all $(BIN)/python -m pytest -s tests/flow/test_soak.py
 
-adversary: $(TEST) ## 20,000 sequences of commits, and of moves of seven actors, that try to reach a right without an approval
-	GITSYNC_ADVERSARY=20000 $(BIN)/python -m pytest --timeout 3600 tests/gate/test_adversary.py tests/gate/test_actors.py
+adversary: $(TEST) ## SEQUENCES (20,000) of commits, and of moves of seven actors, that try to reach a right without an approval, in PROCESSES (2) with other seeds
+	seed=$$(date +%s); seq $$seed $$((seed + $(PROCESSES) - 1)) | GITSYNC_ADVERSARY=$$(($(SEQUENCES) / $(PROCESSES))) xargs -P $(PROCESSES) -I{} \
+		$(BIN)/python -m pytest --timeout 3600 --hypothesis-seed {} tests/gate/test_adversary.py tests/gate/test_actors.py
 
 fuzz: $(TEST) ## each target of tests/fuzz for FUZZ seconds (600); no crash, no second, no 256 MiB
 	for name in tests/fuzz/corpus/*; do $(BIN)/python -m tests.fuzz $$(basename $$name) --seconds $(FUZZ) || exit 1; done

@@ -34,7 +34,10 @@ class FakeSource:
 
     def commit(self, id: str, *manifests: Manifest, **files: str) -> None:
         """Make a commit with exactly these manifests, a file each in ``shop``, and these other files."""
-        texts = {f"shop/{manifest['metadata']['name']}.yaml": yaml.safe_dump(manifest) for manifest in manifests}
+        texts = {
+            f"shop/{manifest['metadata']['name']}.yaml": yaml.dump(manifest, Dumper=yaml.CSafeDumper)
+            for manifest in manifests
+        }
         self.commits[id] = {name: text.encode() for name, text in {**texts, **files}.items()}
         self.head = id
 

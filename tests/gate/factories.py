@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+from hypothesis import Phase, settings
+
 from gitsync.objects.application import parse_application
 
 
@@ -17,3 +21,17 @@ def application(repo="https://git.example/team-a/demo", namespace="team-a", acco
 
 def is_namespaced(of):
     return of.kind not in ("Namespace", "ClusterRole", "ClusterRoleBinding")
+
+
+def sequences(count, *, derandomize=False):
+    """
+    Return how many sequences an adversary tries: ``count``, and with ``derandomize`` the same ones each time.
+
+    Where the environment gives a number, they are others each time, and several processes may run: none stores or
+    replays what others found.
+    """
+    number = os.environ.get("GITSYNC_ADVERSARY")
+    if number is None:
+        return settings(max_examples=count, deadline=None, derandomize=derandomize)
+    phases = (Phase.explicit, Phase.generate, Phase.shrink)
+    return settings(max_examples=int(number), deadline=None, database=None, phases=phases)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import os
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitsync.gate.decide import decide
@@ -20,6 +19,7 @@ from gitsync.plan.risk import table
 from gitsync.plan.risk.applications import WIDER
 from gitsync.plan.tracking import owner_of
 from gitsync.sync.validation import policy_violations
+from tests.gate.factories import sequences
 from tests.gate.test_requirements import NOW
 from tests.plan.factories import (
     applied,
@@ -183,7 +183,7 @@ def manifests_of(chosen):
 CHOICES = st.lists(st.integers(-6, len(ATTACKS) + len(NEW) - 1), max_size=3, unique=True)
 
 
-@settings(max_examples=int(os.environ.get("GITSYNC_ADVERSARY", "150")), deadline=None)
+@sequences(150)
 @given(st.lists(st.tuples(st.booleans(), CHOICES), min_size=1, max_size=4))
 # the child takes over all that exists, after which nothing seems to be applied by the root
 @example([(True, [len(ATTACKS), -6]), (False, [len(ATTACKS) + NEW.index(("reads-secret", READER))])])
@@ -226,7 +226,7 @@ APPLIED = live_of(root(), *APPLIED_LAST)
 EDITS = st.lists(st.tuples(st.sampled_from(EDITED), st.sampled_from(EDITORS)), min_size=1, max_size=4)
 
 
-@settings(max_examples=int(os.environ.get("GITSYNC_ADVERSARY", "40")), deadline=None)
+@sequences(40)
 @given(EDITS, st.lists(st.sampled_from(EDITED), max_size=2, unique=True))
 def test_no_edits_of_an_editor_become_what_a_sync_writes(edits, committed):
     app = root()
