@@ -98,12 +98,12 @@ from gitsync.state.state import EngineState, LiveObjects, StateView
 from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate
-from gitsync.sync.deletion import DeletionReconciler
+from gitsync.sync.deletion import DeletionReconciler, Installation
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
+from gitsync.sync.evaluations import ObjectEvaluator
 from gitsync.sync.executor import SyncExecutor
-from gitsync.sync.installation import Installation
 from gitsync.sync.pipeline import Pipeline, ReconcileStages
 from gitsync.sync.planner import Planner, PlanRules
 from gitsync.sync.policies import Policies
@@ -536,7 +536,7 @@ def build_engine(
     drift = DriftLog(records, state.drift, clock)
     replacer = Replacer(ports, applier, policies)
     planning = Planning(evaluator, gate)
-    writers = ClusterWriters(writes, executor, repairer, replacer)
+    writers = ClusterWriters(writes, executor, repairer, replacer, ObjectEvaluator(ports, applier, policies))
     reconciler = Reconciler(planning, writers, statuses, drift, clock)
     fetcher = Fetcher(adapters.source, secrets, SignatureCheck(verify_revision, policies.signers), clock)
     watcher = GitWatcher(adapters.source, state.declarations, clock)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from gitsync.objects.change import Plan, Review, Risk
-from gitsync.objects.review import review_link
+from gitsync.objects.change import Plan, Review, Risk, review_link
 from gitsync.objects.user import User
 from gitsync.ports import Records
 

@@ -42,6 +42,10 @@ class Price:
     input: float
     output: float
 
+    def of(self, asked: float, answered: float) -> float:
+        """Return what tokens of questions and answers cost."""
+        return (asked * self.input + answered * self.output) / _MILLION
+
 
 Prices = Mapping[str, Price]
 """Prices by the name of the model, as the label ``gen_ai_request_model`` has it."""
@@ -206,7 +210,7 @@ def _of_limit(scope: str, limit: DailyLimit, reading: BudgetReading) -> Iterator
 
 
 def _cost(count: TokenCount, price: Price) -> float:
-    return count.tokens * (price.output if count.is_output else price.input) / _MILLION
+    return price.of(0.0, count.tokens) if count.is_output else price.of(count.tokens, 0.0)
 
 
 def _row(measured: _Measured, last: Mapping[str, Any]) -> dict[str, Any]:

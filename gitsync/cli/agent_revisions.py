@@ -20,7 +20,7 @@ from gitsync.cluster.client import Client, segment
 from gitsync.errors import ClusterUnavailable, InvalidInput, Rejected
 from gitsync.objects.keys import AGENTS_GROUP, API_VERSION, APPLICATION_LABEL, VERSION
 from gitsync.objects.manifest import Manifest, at, metadata_of
-from gitsync.objects.ref import ref_of
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.display import inner_lines
 from gitsync.plan.tracking import owner_of
 from gitsync.ports import MetricResult
@@ -226,6 +226,13 @@ def verdicts(client: Client, application: str) -> list[dict[str, Any]]:
         for agent in agents
         if owner_of(agent) == application and (verdict := at(agent, "status", "evaluation"))
     ]
+
+
+def object_verdicts(status: Manifest) -> list[dict[str, Any]]:
+    """Return the verdicts on agents of other kinds, from the status of their Application; the newest comes last."""
+    rows = [row for row in at(status, "evaluations", default=()) or () if row.get("result")]
+    ordered = sorted(rows, key=lambda row: (row["object"], row["at"]))
+    return [{"agent": str(ObjectRef.from_path(row["object"])), **row} for row in ordered]
 
 
 def _kept(client: Client, agent: Manifest) -> list[Manifest]:

@@ -1,16 +1,21 @@
-"""What a plan is made of: differences, changes, risk classes, and the verdict of the gate."""
+"""
+What a plan is made of: differences, changes, risk classes, reviews, and the verdict of the gate.
+
+A review is a link of the audit chain: the link is the review, and the database has no other copy of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import DEFAULT, Options
+from gitsync.objects.record import AuditRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 
@@ -241,6 +246,28 @@ class Review:
     steps: tuple[str, ...] = ()
 
 
+APPROVE: Final = "approve"
+REJECT: Final = "reject"
+
+
+def review_link(application: str, plan: Plan, review: Review, now: datetime, message: str = "") -> AuditRecord:
+    """Return the link that records the review of a plan of an Application (``namespace/name``)."""
+    action = APPROVE if review.approves else REJECT
+    link = AuditRecord.by_user(application, action, review.by, now, review.reason).of_plan(plan)
+    until = review.until.astimezone(UTC).isoformat() if review.until else ""
+    steps = {"steps": list(review.steps)} if review.steps else {}
+    return replace(link, message=message, details={**link.details, "until": until, **steps})
+
+
+def review_of(link: AuditRecord) -> Review:
+    """Return the review that a link records."""
+    until = str(link.details.get("until", ""))
+    by = User(link.approver, tuple(link.details.get("groups", ())), bool(link.details.get("signedIn")))
+    steps = tuple(map(str, link.details.get("steps", ())))
+    expiry = datetime.fromisoformat(until) if until else None
+    return Review(by, link.action == APPROVE, link.reasoning, expiry, steps=steps)
+
+
 class Decision(Enum):
     """What the gate says of a plan."""
 
@@ -255,6 +282,10 @@ class HoldReason(Enum):
     REJECTION = "Rejected"
     APPROVAL = "AwaitingApproval"
     WINDOW = "OutsideWindow"
+    EVALUATION = "Evaluating"
+    """An agent answers its cases before it is applied."""
+    EVALUATION_FAILED = "EvaluationFailed"
+    """An agent has not passed its cases; a person has to decide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,12 @@ IGNORE_DIFFERENCES: Final = "gitsync.dev/ignore-differences"
 MASKED_FIELDS: Final = "gitsync.dev/masked-fields"
 """JSON Pointers of the fields that hold secrets, separated by spaces; ``*`` is every item of a list."""
 
+EVALUATION_ANNOTATION: Final = "gitsync.dev/evaluation"
+"""Annotation on an agent of any kind in Git: the ConfigMap with the cases that it has to pass before it is applied."""
+EVALUATION_LABEL: Final = "gitsync.dev/evaluation-copy"
+"""Label on what an evaluation makes: the name of its Job."""
+EVALUATION_MANAGER: Final = "gitsync-evaluation"
+"""The field manager of what an evaluation makes."""
 REQUESTED_SYNC: Final = "gitsync.dev/requested-sync"
 """Annotation on an Application: a person asks for a sync now; the value is any new text, kept in status."""
 

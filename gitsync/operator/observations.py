@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 from typing import Any, Final
 
 from gitsync.agents.budget import BudgetReading, BudgetState, TokenCount, judge_budget, parse_prices, usage_query
-from gitsync.agents.evaluation.verdict import EvaluationResult
+from gitsync.agents.evaluation.verdict import EvaluationResult, inconclusive, reported
 from gitsync.agents.expansion.access import is_routed
 from gitsync.agents.expansion.checks import EVALUATION, checks_hash, validation_name
 from gitsync.agents.expansion.facts import Facts
@@ -178,12 +178,12 @@ class EvaluationReader:
         # A running Pod may still report something else.
         if not any(at(pod, "status", "phase") in ("Succeeded", "Failed") for pod in pods_of_job):
             if result is CheckResult.FAILED:
-                return _inconclusive(f"no Pod of the evaluation ended: {message}")
+                return inconclusive(f"no Pod of the evaluation ended: {message}")
             return None
-        reported = _reported(pods_of_job, EVALUATION)
-        if not reported and result is CheckResult.FAILED and not any(map(_has_failed_check, pods_of_job)):
-            return _inconclusive(f"the evaluation reported nothing: {message}")
-        return reported
+        report = reported(pods_of_job, EVALUATION)
+        if not report and result is CheckResult.FAILED and not any(map(_has_failed_check, pods_of_job)):
+            return inconclusive(f"the evaluation reported nothing: {message}")
+        return report
 
     def report(self, agent: Agent, job: Manifest, container: str) -> Mapping[str, Any] | None:
         """Return what a container of a Job reported, a message alone where it ended without, None while it runs."""
@@ -192,12 +192,12 @@ class EvaluationReader:
             return None
         self._live.follow([(pods, agent.namespace)], _FIRST_LIST)
         pods_of_job = self._pods(job)
-        reported = _reported(pods_of_job, container)
+        report = reported(pods_of_job, container)
         result, message = _result_of(job)
         has_ended = all(at(pod, "status", "phase") in ("Succeeded", "Failed") for pod in pods_of_job)
         # The Job may be known to have ended before its Pod is.
-        if reported or result not in (CheckResult.PASSED, CheckResult.FAILED) or not has_ended:
-            return reported or None
+        if report or result not in (CheckResult.PASSED, CheckResult.FAILED) or not has_ended:
+            return report or None
         return {"message": message or "its Pod reported nothing"}
 
     def trouble(self, job: Manifest | None, now: datetime) -> str:
@@ -225,34 +225,11 @@ def _without_pod(job: Manifest, now: datetime) -> str:
     return f"no Pod of Job {name} was created, such as by a quota; its Events tell why: kubectl describe job {name}"
 
 
-def _inconclusive(message: str) -> dict[str, Any]:
-    return {"result": EvaluationResult.INCONCLUSIVE.value, "message": message}
-
-
 def _has_failed_check(pod: Manifest) -> bool:
     """Whether a check beside the evaluation failed, which decides whatever the evaluation reports."""
     statuses = at(pod, "status", "containerStatuses") or ()
     others = [status for status in statuses if status.get("name") != EVALUATION]
     return any(at(status, "state", "terminated", "exitCode", default=0) != 0 for status in others)
-
-
-def _reported(pods: Sequence[Manifest], container: str) -> dict[str, Any]:
-    # The newest first: a retry of the Job has the report that counts.
-    return next(filter(None, (_message(pod, container) for pod in reversed(pods))), {})
-
-
-def _message(pod: Manifest, container: str) -> dict[str, Any]:
-    """Return what a container wrote as its termination message."""
-    # By name: other containers of the Pod are checks, whose messages are not verdicts.
-    for status in at(pod, "status", "containerStatuses") or ():
-        text = at(status, "state", "terminated", "message") if status.get("name") == container else None
-        if isinstance(text, str):
-            try:
-                verdict = json.loads(text)
-            except json.JSONDecodeError:
-                return {}
-            return verdict if isinstance(verdict, dict) else {}
-    return {}
 
 
 _ROUTE = GroupKind("gateway.networking.k8s.io", "HTTPRoute")

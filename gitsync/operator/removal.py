@@ -20,7 +20,7 @@ from gitsync.operator.child_reconciler import ChildrenCache, ChildrenReconciler,
 from gitsync.operator.ownership import Ownership
 from gitsync.operator.reporting import OwnerReconciler
 from gitsync.ports import Cluster
-from gitsync.sync.installation import Installation
+from gitsync.sync.deletion import Installation
 
 CHILDREN_FINALIZER: Final = "agents.gitsync.dev/children"
 _MANAGER: Final = "gitsync-agents-removal"

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select
 
 from gitsync.errors import AuditMismatch
-from gitsync.objects.change import Review
+from gitsync.objects.change import APPROVE, REJECT, Review, review_of
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
-from gitsync.objects.review import APPROVE, REJECT, review_of
 from gitsync.record.audit_chain import AUDIT_COLUMNS, broken, lost, record_of
 from gitsync.record.tables import AUDIT, REVIEWS
 

@@ -16,11 +16,10 @@ from gitsync.gate.approvals import approvers, expires, is_author, may_approve, m
 from gitsync.gate.decide import rejection_message
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application
-from gitsync.objects.change import Decision, Plan, Review, Risk
+from gitsync.objects.change import Decision, HoldReason, Plan, Review, Risk, review_link
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.ref import ObjectRef, ref_of
-from gitsync.objects.review import review_link
 from gitsync.objects.urls import matches_url
 from gitsync.objects.user import User
 from gitsync.operator.child_reconciler import Owner
@@ -62,8 +61,11 @@ class ReviewRecords(Protocol):
 
 
 def is_held(view: ApplicationView) -> bool:
-    """Tell whether the plan waits for a user or a sync window."""
-    return view.verdict is not None and view.verdict.decision is Decision.HELD and view.plan is not None
+    """Tell whether the plan waits for a user or a sync window; no approval lets through what is evaluated."""
+    verdict = view.verdict
+    if verdict is None or verdict.decision is not Decision.HELD or view.plan is None:
+        return False
+    return not {HoldReason.EVALUATION, HoldReason.EVALUATION_FAILED} & set(verdict.holds)
 
 
 class ReviewService:

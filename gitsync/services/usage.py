@@ -25,17 +25,19 @@ _MAX_AGE = 60.0
 _WEEK: Final = (
     "sum by (namespace, service, gen_ai_token_type) (increase(gen_ai_client_token_usage_sum[7d]))",
     'sum by (namespace, service) (increase(gen_ai_client_token_usage_count{gen_ai_token_type="input"}[7d]))',
+    'sum by (namespace, service) (increase(gen_ai_client_token_usage_sum{gen_ai_token_type="output"}[7d]))',
 )
-"""Tokens by direction, and the number of requests, which each count their input once."""
+"""All tokens, the number of requests, which each count their input once, and the tokens of answers."""
 _WEEK_AGE: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class TokenWeek:
-    """What an agent sent to its models in seven days: tokens, and the requests that they were in."""
+    """What an agent sent to its models in seven days: tokens, the requests that they were in, and those of answers."""
 
     tokens: float
     requests: float
+    answered: float = 0.0
 
 
 _OPERATIONS: Final = "gen_ai_client_operation_duration_seconds"
@@ -100,8 +102,11 @@ class TokenUsage:
 
     def last_week(self) -> Mapping[tuple[str, str], TokenWeek]:
         """Return the last seven days by namespace and name of the Service, an hour old at most; never waits."""
-        tokens, requests = (self._sums(query, _WEEK_AGE) for query in _WEEK)
-        return {place: TokenWeek(tokens[place], requests[place]) for place in tokens.keys() & requests.keys()}
+        tokens, requests, answered = (self._sums(query, _WEEK_AGE) for query in _WEEK)
+        return {
+            place: TokenWeek(tokens[place], requests[place], answered.get(place, 0.0))
+            for place in tokens.keys() & requests.keys()
+        }
 
     def _sums(self, query: str, max_age: float) -> dict[tuple[str, str], float]:
         # None until Prometheus has answered: pages are shown without the numbers

@@ -118,6 +118,8 @@ class SyncExecutor:
         if verdict is not None and verdict.approver:
             operation.approver = verdict.approver
             operation.approved = planned.plan
+        # what an approval or an evaluation limits it to; a verdict on a resumed operation has no limit of its own
+        if verdict is not None and (verdict.approver or verdict.steps):
             operation.part = verdict.steps
         return operation
 

@@ -92,6 +92,54 @@ class Rollback:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectEvaluation:
+    """
+    The evaluation of an object before it is applied: one verdict for each digest of the object and its cases.
+
+    ``object`` is the path of its ref, ``at`` when the attempt was begun or has ended. ``report`` is what the evaluation
+    reported, empty while it runs. ``retry_at`` is when an inconclusive one is repeated, None where it is not.
+    """
+
+    object: str
+    digest: str
+    attempt: int
+    at: datetime
+    report: Mapping[str, Any] = field(default_factory=dict)
+    retry_at: datetime | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has no verdict yet."""
+        return not self.report
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the object may be applied."""
+        return self.report.get("result") == "Passed"
+
+    @classmethod
+    def from_status(cls, kept: Any) -> ObjectEvaluation | None:
+        """Return the evaluation that ``to_status`` wrote, None for anything else."""
+        if not isinstance(kept, dict) or not kept.keys() >= {"object", "digest", "attempt", "at"}:
+            return None
+        own = ("object", "digest", "attempt", "at", "retryAt")
+        return cls(
+            str(kept["object"]),
+            str(kept["digest"]),
+            int(kept["attempt"]),
+            datetime.fromisoformat(str(kept["at"])),
+            {name: value for name, value in kept.items() if name not in own},
+            datetime.fromisoformat(str(kept["retryAt"])) if kept.get("retryAt") else None,
+        )
+
+    def to_status(self) -> dict[str, Any]:
+        """Return what the status keeps."""
+        retry = {"retryAt": _text(self.retry_at)} if self.retry_at else {}
+        own = {"object": self.object, "digest": self.digest, "attempt": self.attempt, "at": _text(self.at)}
+        return {**own, **self.report, **retry}
+
+
+@dataclass(frozen=True, slots=True)
 class SyncState:
     """
     What the status keeps from one reconcile to the next.
@@ -114,6 +162,7 @@ class SyncState:
     rollback: Rollback | None = None
     analysis: AnalysisRun | None = None
     audit: AuditHead | None = None
+    evaluations: tuple[ObjectEvaluation, ...] = ()
 
     @classmethod
     def from_status(cls, status: Any) -> SyncState:
@@ -131,6 +180,9 @@ class SyncState:
             rollback=Rollback.from_status(at(status, "pinned")),
             analysis=AnalysisRun.from_status(at(status, "postSync")),
             audit=AuditHead.from_json(at(status, "audit"), "the status of the Application"),
+            evaluations=tuple(
+                filter(None, map(ObjectEvaluation.from_status, at(status, "evaluations", default=()) or ()))
+            ),
         )
 
     def applied_to(self, app: Application) -> str:

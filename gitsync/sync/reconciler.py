@@ -10,7 +10,7 @@ from typing import Any
 
 from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import RecordUnavailable
-from gitsync.objects.change import Change
+from gitsync.objects.change import Change, HoldReason
 from gitsync.objects.inventory import Inventory, InventoryEntry
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Outcome
@@ -21,6 +21,7 @@ from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import SyncDecision, SyncGate
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import SyncEvaluator
+from gitsync.sync.evaluations import ObjectEvaluator, gated_objects, held_back
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import RepairRequest, Target
 from gitsync.sync.operation import operation_to_status
@@ -43,12 +44,17 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class ClusterWriters:
-    """What writes to the cluster: syncs, repairs of drift, and replacements; ``writes`` are those without an answer."""
+    """
+    What writes to the cluster: syncs, repairs of drift, replacements, and evaluations before a sync.
+
+    ``writes`` are those without an answer.
+    """
 
     writes: WritesByOwner
     executor: SyncExecutor
     repairer: Repairer
     replacer: Replacer
+    object_evaluator: ObjectEvaluator
 
 
 class Reconciler:
@@ -68,6 +74,7 @@ class Reconciler:
         self._executor = writers.executor
         self._repairer = writers.repairer
         self._replacer = writers.replacer
+        self._object_evaluator = writers.object_evaluator
         self._drift = drift
         self._clock = clock
         self._statuses = statuses
@@ -78,7 +85,7 @@ class Reconciler:
         # before the drift is compared: what a slow write has restored would have been ended by others
         self._note_repaired(report, cache, planned, self._repairer.take_answered(report.app, cache))
         self._report_drift(report, cache, planned)
-        decision = self._gate.decide(planned, cache)
+        decision = self._decide(report, cache, planned)
         planned, decision, waiting = self._repair(report, cache, planned, decision)
         planned = self.report_decision(report, planned, decision)
         message = decision.message or waiting
@@ -90,6 +97,23 @@ class Reconciler:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
             self._replace(report, cache, planned)
         self.report_outcome(report, cache, planned, message)
+
+    def _decide(self, report: Report, cache: ReconcileCache, planned: Planned) -> SyncDecision:
+        """Decide on a sync; agents answer their cases first, and those that have not passed are left out of it."""
+        decision = self._gate.decide(planned, cache)
+        gated = gated_objects(planned)
+        evaluations, delay = self._object_evaluator.advance(planned, gated, may_begin=bool(decision.trigger))
+        report.requeue_in(delay)
+        report.state = replace(report.state, evaluations=evaluations)
+        # what a running operation may do was decided when it was begun
+        if cache.execution.operation is not None:
+            return decision
+        held = held_back(decision, planned, gated, evaluations)
+        is_over = held.verdict is not None and HoldReason.EVALUATION_FAILED in held.verdict.holds
+        # the request has its answer; another one begins another attempt
+        if is_over and report.inputs.is_requested:
+            _acknowledge_request(report, cache)
+        return held
 
     def observe(self, report: Report, cache: ReconcileCache, target: Target) -> str:
         """Report how the cluster differs from a target, and return it as text; nothing is written to the cluster."""
@@ -144,7 +168,7 @@ class Reconciler:
             _acknowledge_request(report, cache)
         report.requeue_in(_next_attempt(cache, self._clock.monotonic()))
         after = self._plan_repaired(report, cache, planned, due.steps)
-        return after, self._gate.decide(after, cache), due.message
+        return after, self._decide(report, cache, after), due.message
 
     def _note_repaired(self, report: Report, cache: ReconcileCache, planned: Planned, repaired: Repaired) -> None:
         """Report what repairs restored, and end its drift."""

@@ -25,6 +25,7 @@ from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
+from gitsync.sync.evaluations import ObjectEvaluator
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import build_desired
@@ -86,7 +87,9 @@ class Engine:
         self.statuses = StatusWriter(port, self.live)
         drift = DriftLog(records, self.state.drift, self.clock)
         self.planning = Planning(self.evaluator, self.gate)
-        writers = ClusterWriters(self.writes, self.executor, repairer, replacer)
+        writers = ClusterWriters(
+            self.writes, self.executor, repairer, replacer, ObjectEvaluator(ports, applier, policies)
+        )
         self.reconciler = Reconciler(self.planning, writers, self.statuses, drift, self.clock)
         self._commits: dict[str, tuple[Manifest, ...]] = {"": ()}
 

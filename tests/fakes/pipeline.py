@@ -12,10 +12,9 @@ from gitsync.ports import Credentials, SourceRevision
 from gitsync.sync.cache import GitCache
 from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import ApplicationSecrets
-from gitsync.sync.deletion import DeletionReconciler
+from gitsync.sync.deletion import DeletionReconciler, Installation
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.installation import Installation
 from gitsync.sync.pipeline import Pipeline, ReconcileStages, SyncResult
 from gitsync.sync.polling.fetch import Fetcher, Polled, SignatureCheck
 from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, Query

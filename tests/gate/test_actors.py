@@ -28,11 +28,10 @@ from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import parse_policy
 from gitsync.merge.schema import Schemas
 from gitsync.objects.application import GitSource, ImagePolicy
-from gitsync.objects.change import Review
+from gitsync.objects.change import Review, review_of
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import AuditHead, AuditRecord
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.objects.review import review_of
 from gitsync.objects.user import User
 from gitsync.ports import ApiResource, Credentials
 from gitsync.runtime.work_costs import StageTimer

@@ -41,16 +41,17 @@ def test_tokens_are_those_of_each_service_and_asked_once_a_minute() -> None:
 def test_a_week_has_tokens_and_requests_of_each_service() -> None:
     triage = {"namespace": "shop", "service": "triage"}
     with prometheus() as server:
-        tokens, requests = _WEEK
+        tokens, requests, answered = _WEEK
         server.by_query[tokens] = vector(
             ({**triage, "gen_ai_token_type": "input"}, "600"),
             ({**triage, "gen_ai_token_type": "output"}, "100"),
             ({"namespace": "shop", "service": "uncounted"}, "5"),
         )
         server.by_query[requests] = vector((triage, "7"))
+        server.by_query[answered] = vector((triage, "100"))
         client = Prometheus(server.url, SystemClock())
         usage = TokenUsage(client)
-        assert until(usage.last_week) == {("shop", "triage"): TokenWeek(700.0, 7.0)}
+        assert until(usage.last_week) == {("shop", "triage"): TokenWeek(700.0, 7.0, 100.0)}
         client.close()
 
 

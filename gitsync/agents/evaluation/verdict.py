@@ -11,6 +11,7 @@ from typing import Any
 
 from gitsync.agents.model.evaluation import Evaluation
 from gitsync.errors import InvalidInput
+from gitsync.objects.manifest import Manifest, at
 
 _LONGEST_MESSAGE = 200
 SIGNIFICANCE = 0.005
@@ -153,6 +154,31 @@ def _row(result: CaseResult) -> Mapping[str, str]:
     was = "" if result.was_passed is None else {True: "passed", False: "failed"}[result.was_passed]
     row = {"name": result.name, "before": was, "now": result.word, "message": result.message}
     return {name: value for name, value in row.items() if value}
+
+
+def inconclusive(message: str) -> dict[str, Any]:
+    """Return what a status says of an evaluation that ended without a report."""
+    return {"result": EvaluationResult.INCONCLUSIVE.value, "message": message}
+
+
+def reported(pods: Sequence[Manifest], container: str) -> dict[str, Any]:
+    """Return what a container of these Pods of a Job, oldest first, reported; empty where it has not."""
+    # The newest first: a retry of the Job has the report that counts.
+    return next(filter(None, (_termination(pod, container) for pod in reversed(pods))), {})
+
+
+def _termination(pod: Manifest, container: str) -> dict[str, Any]:
+    """Return what a container wrote as its termination message."""
+    # By name: other containers of the Pod are checks, whose messages are not verdicts.
+    for status in at(pod, "status", "containerStatuses") or ():
+        text = at(status, "state", "terminated", "message") if status.get("name") == container else None
+        if isinstance(text, str):
+            try:
+                verdict = json.loads(text)
+            except json.JSONDecodeError:
+                return {}
+            return verdict if isinstance(verdict, dict) else {}
+    return {}
 
 
 INSTRUCTIONS = (

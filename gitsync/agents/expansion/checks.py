@@ -128,11 +128,13 @@ def _evaluation(sharing: Sharing, evaluation: Evaluation) -> dict[str, Any]:
     agent = sharing.target
     preview = service_url(f"{agent.name}-preview", agent.namespace, agent.spec.runtime.port, "/")
     serving = service_url(agent.name, agent.namespace, sharing.serving.spec.runtime.port, "/")
-    return evaluation_container(agent, evaluation, ("--url", preview, "--serving", serving))
+    return evaluation_container(evaluation, ("--url", preview, "--serving", serving), security(agent))
 
 
-def evaluation_container(agent: Agent, evaluation: Evaluation, targets: tuple[str, ...]) -> dict[str, Any]:
-    """Return the container that sends the cases to the agents that these options name."""
+def evaluation_container(
+    evaluation: Evaluation, targets: tuple[str, ...], context: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return the container that sends the cases to the agents that these options name, with a security context."""
     # Without cases, image and resources, which the container has by itself.
     # Without defaults: the image of the evaluation may be an older gitsync, which does not know newer settings.
     excluded = {"cases", "image", "resources", "schedule"}
@@ -147,7 +149,7 @@ def evaluation_container(agent: Agent, evaluation: Evaluation, targets: tuple[st
             "command": command,
             "env": _judge_key(evaluation),
             "resources": resources(evaluation.resources),
-            "securityContext": security(agent),
+            "securityContext": context,
             "volumeMounts": [{"name": EVALUATION, "mountPath": _CASES_PATH, "readOnly": True}],
         }
     )
@@ -241,7 +243,7 @@ def behaviour_job(agent: Agent, revision: Revision, id: str) -> Manifest | None:
     if evaluation is None:
         return None
     url = service_url(agent.name, agent.namespace, agent.spec.runtime.port, "/")
-    container = evaluation_container(agent, evaluation, ("--url", url))
+    container = evaluation_container(evaluation, ("--url", url), security(agent))
     seconds = evaluation.limits.seconds + _START_SECONDS
     work = (container, [evaluation_volume(evaluation)], seconds)
     return _job(agent, revision, f"{agent.name}-behaviour-{id}", id, work)

@@ -66,6 +66,7 @@ def eval(
     cases: Annotated[Path | None, typer.Option(help="Cases as JSON Lines, instead of those of PATH.")] = None,
     url: Annotated[str, typer.Option(help="The agent to ask; by default the Agents of PATH run in a sandbox.")] = "",
     serving: Annotated[str, typer.Option(help="The agent to compare with.")] = "",
+    wait: Annotated[int, typer.Option(help="Seconds until the agent at --url has to answer the first time.")] = 0,
     settings: Annotated[str, typer.Option(help="The members of spec.evaluation as JSON, for --cases.")] = "{}",
     judge: Annotated[
         str,
@@ -102,7 +103,9 @@ def eval(
     if cases is not None:
         members = {"cases": {"name": "file", "key": cases.name}, **orjson.loads(settings)}
         given_cases = parse_cases(cases.read_text(encoding="utf-8"), str(cases))
-        verdicts = {agent or url: evaluate(given_cases, Evaluation.model_validate(members), _needed(url), serving)}
+        evaluation = Evaluation.model_validate(members)
+        await_agent(given_cases[0], evaluation, _needed(url), wait)
+        verdicts = {agent or url: evaluate(given_cases, evaluation, url, serving)}
     else:
         manifests = [
             protocol.as_received(manifest) for manifest in BuildOptions().render(open_path(_needed(path), "")).manifests
@@ -219,6 +222,14 @@ def evaluate(cases: Sequence[Case], settings: Evaluation, url: str, serving: str
     # once, by the first case: an agent that does not answer would cost a timeout for each of them
     is_serving = bool(serving) and asker.reaches(cases[0], serving)
     return judge(settings, [_result(asker, case, url, serving if is_serving else "") for case in cases])
+
+
+def await_agent(case: Case, settings: Evaluation, url: str, seconds: int) -> None:
+    """Ask the agent at a URL until it answers, or until these seconds are over; what it answers does not count."""
+    deadline = time.monotonic() + seconds
+    # one that does not come up is found by the evaluation, which then says why
+    while time.monotonic() < deadline and not Asker(settings).reaches(case, url):
+        time.sleep(_PERIOD)
 
 
 class Asker:

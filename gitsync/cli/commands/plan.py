@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.agent_revisions import verdicts
+from gitsync.cli.agent_revisions import object_verdicts, verdicts
 from gitsync.cli.comparison import ApplicationComparison, Evaluator, unobserved_notes
 from gitsync.cli.options import AgeKey, GitTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show, show_one
@@ -29,6 +29,7 @@ def plan(
     evaluator = Evaluator(target, age_key)
     comparison = evaluator.evaluate()
     evaluations = verdicts(evaluator.client, comparison.plan.application)
+    evaluations += object_verdicts(comparison.manifest.get("status") or {})
     if output in (Format.JSON, Format.YAML):
         show_one(_members(comparison) | {"evaluations": evaluations}, output)
     elif output is not Format.TABLE:

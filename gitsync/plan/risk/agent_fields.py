@@ -1,18 +1,19 @@
 """
 Where agents of each platform have what decides to whom their data goes: one table.
 
-The risk rules read it, and the lists of agents of the dashboard.
+The risk rules read it, the lists of agents of the dashboard, and the evaluation of objects before they are applied.
 
-Sources: the definitions of kagent v1alpha2, ARK v1alpha1, ToolHive v1beta1, and our own.
+Sources: the definitions of kagent v1alpha2, ARK v1alpha1, ToolHive v1beta1, agent-sandbox v1alpha1, Argo Rollouts, the
+Pods of Kubernetes, and our own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsync.objects.ref import GroupKind
+from gitsync.objects.ref import GroupKind, ObjectRef
 
 FieldPath = tuple[str, ...]
 """Members of a spec from the outside; ``*`` is each item of a list, or each member of a map."""
@@ -41,9 +42,27 @@ class AgentFields:
     models: tuple[FieldPath, ...] = ()
     functions: tuple[FieldPath, ...] = ()
     """The functions of tools that an agent may call."""
+    programs: tuple[FieldPath, ...] = ()
+    """What runs: images, commands and variables."""
+    references: tuple[tuple[FieldPath, GroupKind], ...] = ()
+    """Names of objects of the same namespace that the agent reads."""
+    template: FieldPath = ()
+    """The template of the agent's Pods, empty where another controller makes them."""
+    service_port: int = 0
+    """The port of the Service that the agent's controller makes under the agent's name, 0 where there is none."""
+
+    @property
+    def behaviour(self) -> tuple[FieldPath, ...]:
+        """The fields that decide how the agent answers; no Secrets, whose rotation changes no answer."""
+        named = (path for path, of in self.references if of != _SECRET)
+        decided = (*self.prompts, *self.models, *self.destinations, *self.tools, *self.functions, *self.approvals)
+        return (*decided, *self.programs, *named)
 
 
+_SECRET: Final = GroupKind("", "Secret")
+_CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _KAGENT_TOOL: Final = ("declarative", "tools", "*")
+_KAGENT_BYO: Final = ("byo", "deployment")
 _KAGENT_AGENT: Final = AgentFields(
     tools=(
         (*_KAGENT_TOOL, "mcpServer", "name"),
@@ -55,6 +74,19 @@ _KAGENT_AGENT: Final = AgentFields(
     approvals=((*_KAGENT_TOOL, "mcpServer", "requireApproval", "*"),),
     prompts=(("declarative", "systemMessage"), ("declarative", "systemMessageFrom")),
     functions=((*_KAGENT_TOOL, "mcpServer", "toolNames", "*"),),
+    programs=(
+        *((*_KAGENT_BYO, name) for name in ("image", "cmd")),
+        (*_KAGENT_BYO, "args", "*"),
+        (*_KAGENT_BYO, "env", "*", "name"),
+        (*_KAGENT_BYO, "env", "*", "value"),
+    ),
+    references=(
+        (("declarative", "modelConfig"), GroupKind("kagent.dev", "ModelConfig")),
+        (("declarative", "systemMessageFrom", "name"), _CONFIG_MAP),
+        ((*_KAGENT_TOOL, "mcpServer", "name"), GroupKind("kagent.dev", "RemoteMCPServer")),
+    ),
+    # kagent's controller serves each agent by A2A at this port, go/internal/controller/translator/agent.
+    service_port=8080,
 )
 _ARK_ADDRESS: Final = AgentFields(
     tools=(("address",),), credentials=(("headers", "*", "value", "valueFrom", "secretKeyRef", "name"),)
@@ -114,6 +146,41 @@ PLATFORMS: Final = {
 }
 """The fields by kind. Sandboxes and ordinary workloads are judged by their Pods."""
 
+
+def _of_pods(*template: str) -> AgentFields:
+    """Return the fields of a workload whose template of Pods is there."""
+    pod = (*template, "spec")
+    containers = [(*pod, member, "*") for member in ("initContainers", "containers")]
+    sources = (("configMap", "name", _CONFIG_MAP), ("secret", "secretName", _SECRET))
+    keys = (("configMapKeyRef", _CONFIG_MAP), ("secretKeyRef", _SECRET))
+    wholes = (("configMapRef", _CONFIG_MAP), ("secretRef", _SECRET))
+    members = (("image",), ("command", "*"), ("args", "*"), ("env", "*", "name"), ("env", "*", "value"))
+    volume = (*pod, "volumes", "*")
+    return AgentFields(
+        programs=tuple((*container, *member) for container in containers for member in members),
+        references=(
+            *(((*volume, member, name), of) for member, name, of in sources),
+            # A projected source names a Secret by ``name``, a volume by ``secretName``.
+            *(((*volume, "projected", "sources", "*", member, "name"), of) for member, _, of in sources),
+            *(((*path, "env", "*", "valueFrom", member, "name"), of) for path in containers for member, of in keys),
+            *(((*path, "envFrom", "*", member, "name"), of) for path in containers for member, of in wholes),
+        ),
+        template=template,
+    )
+
+
+EVALUATED: Final = {
+    **{of: fields for of, fields in PLATFORMS.items() if fields.service_port},
+    **dict.fromkeys((GroupKind("apps", "Deployment"), GroupKind("apps", "StatefulSet")), _of_pods("template")),
+    GroupKind("argoproj.io", "Rollout"): _of_pods("template"),
+    GroupKind("agents.x-k8s.io", "Sandbox"): _of_pods("podTemplate"),
+}
+"""
+The kinds whose objects can be evaluated before they are applied: of their own Pods, or reached by a Service.
+
+Agents of ARK have neither: its controller asks the model itself.
+"""
+
 PLATFORM_AGENTS: Final = frozenset(of for of, fields in PLATFORMS.items() if fields.prompts)
 """The kinds of other platforms that are agents and not their models or tools: those that have a prompt."""
 
@@ -121,6 +188,36 @@ PLATFORM_AGENTS: Final = frozenset(of for of, fields in PLATFORMS.items() if fie
 def values_at(spec: Any, paths: tuple[FieldPath, ...]) -> frozenset[str]:
     """Return the values that a spec has at some paths, as text."""
     return frozenset(str(value) for path in paths for value in _values(spec, path))
+
+
+def behaviour_of(spec: Any, fields: AgentFields) -> list[tuple[str, list[str]]]:
+    """Return what decides how an agent answers: the values of its spec by path, in their order."""
+    named = ((".".join(path), [str(value) for value in _values(spec, path)]) for path in fields.behaviour)
+    return [(path, values) for path, values in named if values]
+
+
+def named_objects(spec: Any, namespace: str, fields: AgentFields) -> frozenset[ObjectRef]:
+    """Return the objects that an agent reads, by the references of its spec."""
+    return frozenset(
+        ObjectRef(of.group, of.kind, namespace, str(name))
+        for path, of in fields.references
+        for name in _values(spec, path)
+    )
+
+
+def renamed(value: Any, path: FieldPath, names: Mapping[str, str]) -> Any:
+    """Return a value with the texts at a path replaced by their new names; the others stay."""
+    if not path:
+        return names.get(value, value) if isinstance(value, str) else value
+    name, *rest = path
+    following = tuple(rest)
+    if name == "*" and isinstance(value, list):
+        return [renamed(item, following, names) for item in value]
+    if name == "*" and isinstance(value, dict):
+        return {key: renamed(item, following, names) for key, item in value.items()}
+    if isinstance(value, dict) and name in value:
+        return {**value, name: renamed(value[name], following, names)}
+    return value
 
 
 def _values(value: Any, path: FieldPath) -> Iterator[Any]:

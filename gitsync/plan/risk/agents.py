@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gitsync.objects.change import DRIFT, Change
-from gitsync.objects.keys import AGENTS_GROUP
-from gitsync.objects.manifest import at
+from gitsync.objects.keys import AGENTS_GROUP, EVALUATION_ANNOTATION
+from gitsync.objects.manifest import annotations_of, at
 from gitsync.plan.risk.agent_fields import OWN, PLATFORMS, AgentFields, FieldPath, values_at
 from gitsync.plan.risk.privileges import secret_refs
 
@@ -75,6 +75,10 @@ _EVALUATION_DEFAULTS: Final[dict[tuple[str, ...], int]] = {
 
 def checks_weakened(change: Change) -> str | None:
     """Match an agent whose evaluation, contract, budget or analysis of canaries is removed or made weaker."""
+    named = annotations_of(change.live or {}).get(EVALUATION_ANNOTATION)
+    # other cases may be all that a commit needs to pass; what is deleted is judged as a delete
+    if named and change.desired is not None and annotations_of(change.desired).get(EVALUATION_ANNOTATION) != named:
+        return f"annotation {EVALUATION_ANNOTATION}"
     for name, live, desired in _both(change):
         for part in (("evaluation",), ("evaluation", "judge"), ("contract",), ("budget",)):
             if at(live, *part) and not at(desired, *part):

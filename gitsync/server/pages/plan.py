@@ -62,7 +62,7 @@ class StepRow:
     drift: DriftRisk | None
     origin: FieldOrigin | None
     evaluation: EvaluationRow | None
-    """The newest verdict on the Agent that the step changes."""
+    """The newest verdict on the agent that the step changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class PlanPage:
                     content_of(step, len(shown)),
                     changed_in_cluster(view, item) if item is not None else None,
                     next(iter(origins.of(step.ref)), None),
-                    evaluation_of(step.live) if step.live is not None else None,
+                    evaluation_of(step.ref, step.live, view.status),
                 )
             )
         return show_application(

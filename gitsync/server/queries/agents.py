@@ -73,6 +73,8 @@ class FoundAgent:
     added: str = ""
     tokens: int | None = None
     kept: tuple[KeptRevision, ...] = ()
+    judged: Mapping[str, Any] = field(default_factory=dict)
+    """The newest verdict on an agent of another kind, asked before it was applied; see ``object_verdict``."""
 
     @property
     def roles(self) -> RevisionRoles:
@@ -194,7 +196,9 @@ def find_agents(views: Iterable[ApplicationView], live: Live, owned: Owned) -> l
                 settings = agent_settings(agent, read)
                 ref = ref_of(agent)
                 kept = kept_revisions(owned(uid_of(agent))) if _is_ours(ref) else ()
-                agents[ref] = FoundAgent(view.key, agent, placement(view, agent), settings, reason, kept=kept)
+                place = placement(view, agent)
+                judged = object_verdict(view.status, ref)
+                agents[ref] = FoundAgent(view.key, agent, place, settings, reason, kept=kept, judged=judged)
     return [agents[ref] for ref in sorted(agents, key=lambda ref: (ref.namespace, ref.name, ref.kind))]
 
 
@@ -259,6 +263,7 @@ def agent_row(agent: FoundAgent) -> AgentRow:
     owners = metadata_of(manifest).get("ownerReferences") or ()
     roles = agent.roles
     verdicts = _verdicts(agent)
+    is_passed = agent.judged.get("result") == "Passed"
     system = next((str(item["name"]) for item in owners if item.get("kind") == "MultiAgentSystem"), "")
     return AgentRow(
         application=agent.application,
@@ -274,9 +279,9 @@ def agent_row(agent: FoundAgent) -> AgentRow:
         ready=visible(_ready(manifest)),
         reason=visible(str(_condition(manifest, "Ready").get("message", ""))),
         traffic=_traffic(status, roles),
-        evaluation=_verdict_text(verdicts.get(roles.serving, {})),
+        evaluation=_verdict_text(verdicts.get(roles.serving, {}) or (agent.judged if is_passed else {})),
         candidate_evaluation=_verdict_text(verdicts.get(roles.candidate, {})),
-        failed_evaluation=_verdict_text(verdicts.get(roles.failed, {})),
+        failed_evaluation=_verdict_text(verdicts.get(roles.failed, {}) or ({} if is_passed else agent.judged)),
         tools=tuple(map(visible, agent.settings.tools)),
         approvals=tuple(visible(item) for item in _approvals(manifest)),
         environment=visible(agent.place.environment),
@@ -455,12 +460,18 @@ class EvaluationRow:
     cases: tuple[Mapping[str, Any], ...]
 
 
-def evaluation_of(manifest: Manifest) -> EvaluationRow | None:
-    """Return the newest verdict on an Agent, None where there is none, and for other kinds."""
-    verdict = evaluation_verdict(manifest) if _is_ours(ref_of(manifest)) else {}
+def evaluation_of(ref: ObjectRef, live: Manifest | None, status: Mapping[str, Any]) -> EvaluationRow | None:
+    """Return the newest verdict on an Agent, or on another object of an Application with a status; None without one."""
+    verdict = evaluation_verdict(live or {}) if _is_ours(ref) else object_verdict(status, ref)
     if not verdict:
         return None
     return EvaluationRow(visible(str(verdict.get("revision", ""))), _verdict_text(verdict), _cases(verdict))
+
+
+def object_verdict(status: Mapping[str, Any], ref: ObjectRef) -> Mapping[str, Any]:
+    """Return the newest verdict on an object before it is applied, from the status of its Application."""
+    rows = [row for row in status.get("evaluations") or () if row.get("object") == ref.path and row.get("result")]
+    return max(rows, key=lambda row: str(row.get("at", "")), default={})
 
 
 def evaluation_verdict(manifest: Manifest) -> Manifest:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
+from gitsync.agents.budget import Price, parse_prices
+from gitsync.errors import InvalidInput
 from gitsync.kube.references import Relation
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.keys import AGENTS_GROUP
@@ -132,9 +134,11 @@ def token_forecasts(
     view: ApplicationView, plan: Plan, weeks: Mapping[tuple[str, str], TokenWeek]
 ) -> list[ObjectEffect]:
     """
-    Return how many tokens Agents will use with the prompts of a plan, by the requests of last week.
+    Return the tokens and the money that Agents will use by a plan, from the requests of last week.
 
-    Each request has the whole prompt, so that a longer one adds its tokens to each. Agents without figures have none.
+    Each request has the whole prompt, so that a longer one adds its tokens to each; another model, or another table of
+    prices, changes what they cost. The number of replicas changes neither, since users decide how many requests there
+    are, but an Agent without any uses nothing. Agents without figures have no forecast.
     """
     # without figures there is nothing to compute: most installations have no Prometheus
     if not weeks:
@@ -146,42 +150,114 @@ def token_forecasts(
     effects = []
     for item in agents:
         week = weeks.get((item.ref.namespace, item.ref.name))
-        old, old_source = _prompt(item.change.live, live)
-        new, new_source = _prompt(item.change.desired, desired)
-        is_written = bool(written & {item.ref, old_source, new_source})
-        if is_written and week is not None and old is not None and new is not None:
-            text = _forecast(week, (len(new) - len(old)) / _CHARACTERS, item.change.desired)
-            effects += [ObjectEffect(text, item.ref)] if text else []
+        old = _Demand.of(item.change.live, live)
+        new = _Demand.of(item.change.desired, desired)
+        if week is None or old is None or new is None or not written & {item.ref, *old.sources, *new.sources}:
+            continue
+        effects += [ObjectEffect(text, item.ref) for text in _forecasts(week, old, new, item.change.desired)]
     return effects
 
 
-def _prompt(
-    agent: Manifest | None, objects: Mapping[ObjectRef, Manifest | None]
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """
+    What of an Agent decides about its tokens and what they cost; ``price`` is None where it is not known.
+
+    ``sources`` are the ConfigMaps with its prompt and its prices.
+    """
+
+    prompt: str
+    model: str
+    price: Price | None
+    is_stopped: bool
+    sources: frozenset[ObjectRef]
+
+    @classmethod
+    def of(cls, agent: Manifest | None, objects: Mapping[ObjectRef, Manifest | None]) -> _Demand | None:
+        """Return the demand of an Agent, None where it or its prompt is not known."""
+        if agent is None:
+            return None
+        spec = agent.get("spec") or {}
+        text, prompt_source = _member(agent, objects, "prompt", "configMapKeyRef")
+        prices, prices_source = _member(agent, objects, "budget", "prices")
+        prompt = text if prompt_source is not None else str(at(spec, "prompt", "text", default=""))
+        if prompt is None:
+            return None
+        model = str(at(spec, "model", "id", default=""))
+        sources = frozenset(source for source in (prompt_source, prices_source) if source is not None)
+        is_stopped = at(spec, "suspend") is True or (at(spec, "replicas") == 0 and not at(spec, "autoscaling"))
+        return cls(prompt, model, _price(prices, model), is_stopped, sources)
+
+    def tokens(self, week: TokenWeek, prompt: str) -> tuple[float, float]:
+        """Return the tokens of questions and answers of a day, by a week with another prompt."""
+        if self.is_stopped:
+            return 0.0, 0.0
+        added = (len(self.prompt) - len(prompt)) / _CHARACTERS
+        return max((week.tokens - week.answered + added * week.requests) / 7, 0.0), week.answered / 7
+
+
+def _member(
+    agent: Manifest, objects: Mapping[ObjectRef, Manifest | None], *path: str
 ) -> tuple[str | None, ObjectRef | None]:
-    """Return the prompt of an Agent, None where it is not known, and the ConfigMap that it is read from."""
-    if agent is None:
+    """Return the text of the ConfigMap member that a field of an Agent names, and the ConfigMap."""
+    reference = at(agent, "spec", *path) or {}
+    if not reference.get("name"):
         return None, None
-    name = at(agent, "spec", "prompt", "configMapKeyRef", "name")
-    if not name:
-        return str(at(agent, "spec", "prompt", "text", default="")), None
-    source = ObjectRef("", "ConfigMap", ref_of(agent).namespace, str(name))
-    text = at(objects.get(source), "data", str(at(agent, "spec", "prompt", "configMapKeyRef", "key", default="")))
+    source = ObjectRef("", "ConfigMap", ref_of(agent).namespace, str(reference["name"]))
+    text = at(objects.get(source), "data", str(reference.get("key", "")))
     return (text if isinstance(text, str) else None), source
 
 
-def _forecast(week: TokenWeek, added: float, agent: Manifest | None) -> str:
-    """Return the tokens of a day with those that each request has more, empty where that is about what it was."""
-    before = week.tokens / 7
-    after = max((week.tokens + added * week.requests) / 7, 0.0)
-    if before <= 0 or abs(after / before - 1) < _NOTEWORTHY:
-        return ""
-    why = "longer" if added > 0 else "shorter"
-    limit = at(agent, "spec", "budget", "agent", "tokensPerDay")
-    beyond = f", over its budget of {limit:,}" if isinstance(limit, int) and after > limit else ""
-    return (
-        f"uses about {after / before:.1f} x the tokens, {before:,.0f} to {after:,.0f} a day{beyond},"
-        f" by last week's requests and the {why} prompt"
-    )
+def _price(table: str | None, model: str) -> Price | None:
+    try:
+        return parse_prices(table, "prices").get(model) if table is not None else None
+    # the operator reports a table that it cannot read; a page shows all else
+    except InvalidInput:
+        return None
+
+
+def _forecasts(week: TokenWeek, old: _Demand, new: _Demand, agent: Manifest | None) -> Iterator[str]:
+    """Yield the tokens and the cost of a day with and without a change, as far as they are not about the same."""
+    # nothing was measured of one that was stopped, and what it would use is unknown
+    if old.is_stopped or week.tokens <= 0:
+        return
+    before = old.tokens(week, old.prompt)
+    after = new.tokens(week, old.prompt)
+    longer = "longer" if len(new.prompt) > len(old.prompt) else "shorter"
+    reasons = {
+        "no replicas": new.is_stopped,
+        f"the {longer} prompt": len(new.prompt) != len(old.prompt) and not new.is_stopped,
+    }
+    limits = at(agent, "spec", "budget", "agent", default={}) or {}
+    factor = sum(after) / sum(before)
+    if abs(factor - 1) >= _NOTEWORTHY:
+        limit = limits.get("tokensPerDay")
+        beyond = f", over its budget of {limit:,}" if isinstance(limit, int) and sum(after) > limit else ""
+        amounts = f"{sum(before):,.0f} to {sum(after):,.0f} a day"
+        yield f"uses about {factor:.1f} x the tokens, {amounts}{beyond}, {_by(reasons)}"
+    if old.price is None or new.price is None:
+        return
+    reasons |= {f"model {visible(new.model)}": new.model != old.model, "the new prices": new.model == old.model}
+    cost = old.price.of(*before)
+    new_cost = new.price.of(*after)
+    # where nothing but the tokens changes, the cost says the same
+    is_priced_anew = new.price != old.price
+    if is_priced_anew and cost > 0 and abs(new_cost / cost - 1) >= _NOTEWORTHY:
+        limit = _amount(limits.get("costPerDay"))
+        beyond = f", over its budget of {limit:.2f}" if limit is not None and new_cost > limit else ""
+        yield f"costs about {new_cost / cost:.1f} x, {cost:.2f} to {new_cost:.2f} a day{beyond}, {_by(reasons)}"
+
+
+def _by(reasons: Mapping[str, bool]) -> str:
+    named = [reason for reason, holds in reasons.items() if holds]
+    return f"by last week's requests{''.join(f', {reason}' for reason in named[:-1])} and {named[-1]}"
+
+
+def _amount(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 _LISTED = 20

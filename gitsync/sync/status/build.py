@@ -62,6 +62,7 @@ def build_status(report: Report) -> dict[str, Any]:
             "resources": _counts(report) or previous.get("resources"),
             "pinned": state.rollback.to_status() if state.rollback else {},
             "postSync": state.analysis.to_status() if state.analysis else {},
+            "evaluations": [evaluation.to_status() for evaluation in state.evaluations],
             "plan": _plan(report),
             "operation": dict(state.operation),
             "audit": state.audit.to_json() if state.audit else {},

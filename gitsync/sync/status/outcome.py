@@ -23,6 +23,8 @@ _HELD = {
     HoldReason.REJECTION: Phase.REJECTED,
     HoldReason.APPROVAL: Phase.AWAITING_APPROVAL,
     HoldReason.WINDOW: Phase.PENDING,
+    HoldReason.EVALUATION: Phase.PENDING,
+    HoldReason.EVALUATION_FAILED: Phase.FAILED,
 }
 
 

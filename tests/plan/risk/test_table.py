@@ -74,6 +74,7 @@ AGENT = kind(
         "replicas": 2,
     },
 )
+ASKED = with_(deployment("web"), "metadata.annotations", {"gitsync.dev/evaluation": "cases"})
 CHECKED = with_(
     with_(AGENT, "spec.evaluation", {"cases": {"name": "c", "key": "k"}, "passPercent": 90, "mustPass": ["a", "b"]}),
     "spec.contract",
@@ -229,6 +230,8 @@ CASES = [
     ("agent-tool-unapproved", update(AGENT, with_(AGENT, f"{TOOL}.requireApproval", []))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.evaluation", None))),
     ("agent-checks-weakened", update(CHECKED, with_(CHECKED, "spec.contract", None))),
+    ("agent-checks-weakened", update(ASKED, deployment("web"))),
+    ("agent-checks-weakened", update(ASKED, with_(ASKED, "metadata.annotations", {"gitsync.dev/evaluation": "b"}))),
     ("agent-checks-weakened", update(SPENDING, with_(SPENDING, "spec.budget", None))),
     ("agent-checks-weakened", update(SPENDING, with_(SPENDING, "spec.budget.onExceeded", "Throttle"))),
     ("agent-tool-moved", update(TOOLED, with_(TOOLED, f"{TOOL}.mcp.url", "https://other/mcp"))),

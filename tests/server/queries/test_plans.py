@@ -196,6 +196,69 @@ def test_a_prompt_of_a_config_map_has_a_forecast() -> None:
     assert forecast(agent, unwritten) == []
 
 
+PRICES = '{"small": {"input": 1, "output": 4}, "large": {"input": 5, "output": 20}}'
+
+
+@pytest.mark.parametrize(
+    ("live", "desired", "prices", "expected"),
+    [
+        (
+            {"model": {"id": "small"}},
+            {"model": {"id": "large"}},
+            PRICES,
+            ["costs about 5.0 x, 1.60 to 8.00 a day, by last week's requests and model large"],
+        ),
+        (
+            {"model": {"id": "small"}},
+            {"model": {"id": "large"}, "prompt": {"text": "x" * 2000}, "budget": {"agent": {"costPerDay": "9"}}},
+            PRICES,
+            [
+                "uses about 1.4 x the tokens, 1,000,000 to 1,400,000 a day,"
+                " by last week's requests and the longer prompt",
+                "costs about 6.2 x, 1.60 to 10.00 a day, over its budget of 9.00,"
+                " by last week's requests, the longer prompt and model large",
+            ],
+        ),
+        (
+            {"model": {"id": "small"}},
+            {"model": {"id": "small"}},
+            PRICES.replace('{"input": 1, "output": 4}', '{"input": 0.5, "output": 2}'),
+            ["costs about 0.5 x, 1.60 to 0.80 a day, by last week's requests and the new prices"],
+        ),
+        (
+            {"model": {"id": "small"}},
+            {"model": {"id": "small"}, "replicas": 0},
+            PRICES,
+            ["uses about 0.0 x the tokens, 1,000,000 to 0 a day, by last week's requests and no replicas"],
+        ),
+        # users decide how many requests there are
+        ({"model": {"id": "small"}}, {"model": {"id": "small"}, "replicas": 9}, PRICES, []),
+        # of a model without a price nothing is known
+        ({"model": {"id": "small"}}, {"model": {"id": "unknown"}}, PRICES, []),
+        ({"model": {"id": "small"}}, {"model": {"id": "large"}}, "no table", []),
+    ],
+)
+def test_another_model_or_its_price_has_a_forecast_of_cost(
+    live: dict[str, Any], desired: dict[str, Any], prices: str, expected: list[str]
+) -> None:
+    reference = {"name": "web", "key": "prices.json"}
+    specs = [
+        text_prompt(400, replicas=3) | spec | {"budget": {**spec.get("budget", {}), "prices": reference}}
+        for spec in (live, desired)
+    ]
+    table = step(
+        "ConfigMap",
+        Action.UPDATE,
+        ".data.x",
+        live={"data": {"prices.json": PRICES}},
+        desired={"data": {"prices.json": prices}},
+    )
+    view = application(resources=[prompted(Action.UPDATE, *specs), table])
+    assert view.plan is not None
+    week = {place: replace(figures, answered=1_400_000) for place, figures in WEEK.items()}
+    assert [effect.text for effect in token_forecasts(view, view.plan, week)] == expected
+
+
 def test_a_forecast_is_on_the_page_of_the_plan(site: Open) -> None:
     view = application(resources=[prompted(Action.UPDATE, text_prompt(400), text_prompt(2000))])
     opened = site([view])

@@ -10,7 +10,7 @@ from gitsync.errors import Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Cluster
-from gitsync.sync.installation import Installation
+from gitsync.sync.deletion import Installation
 
 APPLICATION: Manifest = {
     "apiVersion": "gitsync.dev/v1alpha1",
