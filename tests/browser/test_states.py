@@ -46,6 +46,7 @@ STATES = {
     "home with problems": ("full", "/"),
     "the wall with problems": ("full", "/wall"),
     "drift": ("full", "/drift"),
+    "an application with drift": ("full", "/apps/gitsync/drifted/diff"),
     "drift of the past": ("full", "/drift/history"),
     "an object that differs": ("full", f"{SHOP}/object?ref=/ConfigMap/shop/a-generated-name-that-is-long-0"),
     "changes": ("full", "/changes"),
@@ -130,6 +131,12 @@ PAST = [
     for ref in (ObjectRef("apps", "Deployment", "shop", name) for name in ("front-door", "triage-of-tickets"))
 ]
 TROUBLE = resource("web", "Deployment", health=Health.DEGRADED, message="image not found")
+WITHOUT_TIME = application(
+    "drifted", [edited(resource("note", sync="OutOfSync", differences=(changed(),)))], phase="Drifted"
+)
+DRIFTED = replace(
+    WITHOUT_TIME, status={**WITHOUT_TIME.status, "drift": {"objects": 1, "detectedAt": "2026-03-01T11:00:00Z"}}
+)
 AGENTS = [agent("dev", "qwen3"), agent("prod", "claude"), agent("test", "qwen3")]
 
 
@@ -140,7 +147,7 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
         application(resources=LONG, held=("5 dangerous steps wait for an approval",)),
         application("sick", [TROUBLE], health="Degraded"),
         application("sick-and-held", [TROUBLE, *LONG[:2]], health="Degraded", held=("2 dangerous steps wait",)),
-        application("drifted", [edited(resource("note", sync="OutOfSync", differences=(changed(),)))], phase="Drifted"),
+        DRIFTED,
     ]
     kinds: dict[str, tuple[list[Any], dict[str, Any]]] = {
         "full": (views, {}),
