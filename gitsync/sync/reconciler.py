@@ -90,9 +90,15 @@ class Reconciler:
         planned = self.report_decision(report, planned, decision)
         message = decision.message or waiting
         if decision.trigger:
+            is_part = _is_part(cache, decision)
             message = self.execute(report, cache, planned, decision)
             # without ``locate``: the objects are those that the first plan has validated
-            planned = self._plan_again(report, cache, planned, replace(target, locate=None))
+            whole = replace(target, locate=None)
+            # the plan of a part does not have the steps that are left, and would take the commit for applied
+            if is_part and not self._writes.of(report.app.key).running:
+                planned = self._evaluator.plan_for(report, cache, whole)
+            else:
+                planned = self._plan_again(report, cache, planned, whole)
         else:
             report.requeue_in(self._executor.clean_up_hooks(planned, cache.execution))
             self._replace(report, cache, planned)
@@ -293,6 +299,14 @@ class Reconciler:
             _acknowledge(report, cache)
             # messages of a failed attempt must not appear beside a state that is in sync
             cache.execution.failed.clear()
+
+
+def _is_part(cache: ReconcileCache, decision: SyncDecision) -> bool:
+    """Whether a sync is limited to some steps, by an approval or an evaluation."""
+    operation = cache.execution.operation
+    if operation is not None:
+        return bool(operation.part)
+    return decision.verdict is not None and bool(decision.verdict.steps)
 
 
 def _permitted(inventory: Inventory, ref: ObjectRef) -> str:

@@ -115,7 +115,7 @@ def test_one_that_fails_keeps_what_serves_and_the_rest_of_the_commit_is_applied(
 
 def test_one_that_does_not_answer_is_asked_again_and_its_copy_goes_with_a_newer_commit(world: World) -> None:
     impatient = documented().replace("timeoutSeconds: 5", "timeoutSeconds: 5\n    startSeconds: 1")
-    world.repo.commit("down", {"shop/prompt.yaml": prompt("down, politely"), "shop/agent.yaml": impatient})
+    world.repo.commit("down", {"shop/prompt.yaml": prompt("down politely"), "shop/agent.yaml": impatient})
     until(lambda: "is repeated" in world.condition("Ready").get("message", ""), 60, world.status)
     newest = evaluations(world)[-1]
     assert (newest["result"], newest["attempt"]) == ("Inconclusive", 1)

@@ -155,6 +155,18 @@ def test_what_fails_stays_as_it_is_and_is_asked_once() -> None:
     assert (world.jobs, world.engine.cache.requested_by) == ([], "")
 
 
+def test_an_update_of_something_else_does_not_take_the_commit_for_applied() -> None:
+    world = Evaluated()
+    # an update alone is planned again without the other objects
+    cases = config_map("cases", **{"cases.jsonl": CASE, "evaluation.yaml": "port: 9001"})
+    world.engine.declare("c2", cases, deployment("triage:2"), prompt("be very polite"))
+    world.settle()
+    assert data_of(world.engine, "cases") == cases["data"]
+    assert world.engine.status["revision"]["applied"] == "c1"
+    assert (world.image, world.ready[0], len(world.jobs)) == ("triage:1", "Evaluating", 1)
+    assert data_of(world.engine, "prompt") == {"system.md": "be polite"}
+
+
 def test_an_inconclusive_evaluation_is_repeated_and_then_held() -> None:
     world = Evaluated()
     world.commit("c2", deployment("triage:2"), prompt("be polite"))
