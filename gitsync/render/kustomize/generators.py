@@ -148,7 +148,7 @@ def _go_json(value: Any) -> bytes:
     # encoding/json escapes them, so that HTML can contain JSON.
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.replace("\\b", "\\u0008").replace("\\f", "\\u000c").encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _object(kind: str, arguments: Mapping[str, Any]) -> Manifest:
