@@ -11,6 +11,7 @@ import base64
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import re
 import tarfile
@@ -26,11 +27,12 @@ import orjson
 from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
 from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
 from gitsync.integrations.registry import OCI_MANIFEST, SHA256, Registries, digest_of
+from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit
 from gitsync.objects.semver import parse_version
 from gitsync.objects.urls import CHART_SCHEME, OCI_SCHEME
 from gitsync.ports import CREDENTIALS_SECRET, Credentials
-from gitsync.ports.source import Artifact, ArtifactAccess, PulledArtifact
+from gitsync.ports.source import Artifact, ArtifactAccess, ArtifactSignature, PulledArtifact
 from gitsync.render.yaml.reader import read_all
 
 CHART_LAYER: Final = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -50,6 +52,13 @@ _LAYERS: Final = frozenset(
 )
 _CREATED: Final = "org.opencontainers.image.created"
 _REVISION: Final = "org.opencontainers.image.revision"
+_SIMPLE_SIGNING: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
+_BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
+_SIGNATURE: Final = "dev.cosignproject.cosign/signature"
+_SIGNATURE_ARTIFACTS: Final = frozenset({_BUNDLE, "application/vnd.dev.cosign.artifact.sig.v1+json"})
+_MOST_SIGNATURES: Final = 50
+_MOST_SIGNED: Final = 1 << 20
+"""Bytes of a signed statement: it names a digest; a bundle has certificates and log entries too."""
 _WHERE: Final = "spec.source.revision"
 _MOST_INDEX: Final = 64 << 20
 """Bytes of an index: that of the largest public repositories has about 20 MiB."""
@@ -100,6 +109,12 @@ class ArtifactClient:
                 hint="the repository has to be indexed again, or the archive was replaced: name another version",
             )
         return PulledArtifact(archive, is_chart=True)
+
+    def signatures(self, access: ArtifactAccess, digest: str) -> tuple[ArtifactSignature, ...]:
+        """Return what the server has as signatures of an artifact; see the port."""
+        if not access.url.startswith(OCI_SCHEME):
+            return ()  # a Helm repository has provenance files of OpenPGP, which nothing here verifies
+        return tuple(itertools.islice(_OciArtifact(access).signatures(digest), _MOST_SIGNATURES))
 
     def _releases(self, access: ArtifactAccess) -> Mapping[str, _Release]:
         """Return the releases of a chart, from the last answer where the index did not change since."""
@@ -296,6 +311,44 @@ class _OciArtifact:
             revision=str(notes.get(_REVISION) or ""),
         )
 
+    def signatures(self, digest: str) -> Iterator[ArtifactSignature]:
+        """
+        Yield what cosign signed of an artifact, in each layout that it has.
+
+        Source: cosign's SIGNATURE_SPEC.md (the tag, and payloads in layers) and BUNDLE_SPEC.md (referrers).
+        """
+        with _named_secret():
+            for reference in self._signature_manifests(digest):
+                with contextlib.suppress(MissingRevision):
+                    _, manifest = self._registries.manifest(self._name, reference)
+                    layers = manifest.get("layers")
+                    for layer in layers if isinstance(layers, list) else ():
+                        if isinstance(layer, dict):
+                            yield from self._signatures_in(layer)
+
+    def _signature_manifests(self, digest: str) -> Iterator[str]:
+        yield f"{digest.replace(':', '-')}.sig"
+        for referrer in self._registries.referrers(self._name, digest):
+            if referrer.get("artifactType") in _SIGNATURE_ARTIFACTS:
+                yield str(referrer.get("digest"))
+
+    def _signatures_in(self, layer: Mapping[str, Any]) -> Iterator[ArtifactSignature]:
+        kind = layer.get("mediaType")
+        if kind not in (_SIMPLE_SIGNING, _BUNDLE):
+            return
+        content = self._registries.blob(self._name, str(layer.get("digest", "")), _MOST_SIGNED)
+        # anyone with the right to push may refer to the artifact, by whatever content
+        with contextlib.suppress(ValueError):
+            if kind == _SIMPLE_SIGNING:
+                yield ArtifactSignature(content, _bytes(at(layer, "annotations", _SIGNATURE, default="")))
+                return
+            envelope = at(orjson.loads(content), "dsseEnvelope", default={})
+            statement = _bytes(at(envelope, "payload", default=""))
+            listed = at(envelope, "signatures")
+            for signature in listed if isinstance(listed, list) else ():
+                signed = _bytes(at(signature, "sig", default=""))
+                yield ArtifactSignature(statement, signed, str(at(envelope, "payloadType", default="")))
+
     def _layer(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         layers = manifest.get("layers")
         if not isinstance(layers, list):
@@ -320,6 +373,11 @@ def _named_secret() -> Iterator[None]:
     except SourceDenied as error:
         error.hint = f"correct {CREDENTIALS_SECRET}"
         raise
+
+
+def _bytes(text: object) -> bytes:
+    """Return the bytes of a text in base64; raise ValueError for any other one."""
+    return base64.b64decode(str(text), validate=True)
 
 
 def _seconds(created: object) -> int:

@@ -29,13 +29,16 @@ _MOST_PAGES: Final = 20
 """Pages of tags that are read; registries return 100 to 1,000 tags a page."""
 _DEFAULT_DELAY: Final = 60.0
 SHA256: Final = "sha256:"
+_INDEX: Final = "application/vnd.oci.image.index.v1+json"
+_WITHOUT_REFERRERS: Final = (400, 404, 405)
+"""How registries answer that have no API of referrers."""
 OCI_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _PUSH: Final = "pull,push"
 """What a token is requested for where something is written."""
 _MANIFESTS: Final = ", ".join(
     (
         # the index first: its digest is the same for every platform
-        "application/vnd.oci.image.index.v1+json",
+        _INDEX,
         "application/vnd.docker.distribution.manifest.list.v2+json",
         OCI_MANIFEST,
         "application/vnd.docker.distribution.manifest.v2+json",
@@ -133,6 +136,29 @@ class Registries:
                 f"what the registry has for {reference} is not a manifest", location=f"{at.server}/{at.repository}"
             )
         return digest, manifest
+
+    def referrers(self, image: str, digest: str) -> tuple[dict[str, Any], ...]:
+        """
+        Return the descriptors of what refers to a manifest: signatures and the like.
+
+        Registries without the API for it have a tag instead. Source: OCI Distribution Specification 1.1, "Listing
+        Referrers" and "Referrers Tag Schema".
+        """
+        at = self._located(image)
+        answer = self._request(
+            "GET", f"{at.url}/referrers/{digest}", at, {"Accept": _INDEX}, accepts=(200, *_WITHOUT_REFERRERS)
+        )
+        try:
+            if answer.status == 200:
+                index = orjson.loads(answer.body)
+            else:
+                _, index = self.manifest(image, digest.replace(":", "-"))
+        except MissingRevision:
+            return ()
+        except ValueError as error:
+            raise SourceUnavailable("the registry did not answer with referrers", location=at.server) from error
+        listed = member_at(index, "manifests", default=())
+        return tuple(item for item in listed if isinstance(item, dict)) if isinstance(listed, list) else ()
 
     def created(self, image: str, reference: str) -> str:
         """

@@ -43,9 +43,13 @@ class Verification(Section):
     """Which commits are trusted."""
 
     mode: Literal["None", "SignedCommits"] = Field(
-        "None", description="`SignedCommits` accepts only commits signed by a key in the Secret."
+        "None",
+        description="`SignedCommits` accepts only commits signed by a key in the Secret, and only artifacts and charts"
+        " of OCI registries that cosign signed by one.",
     )
-    secret_ref: SecretRef | None = Field(None, description="Secret of OpenPGP or SSH public keys.")
+    secret_ref: SecretRef | None = Field(
+        None, description="Secret of OpenPGP or SSH public keys, or of those of cosign (PEM)."
+    )
 
 
 class Decryption(Section):

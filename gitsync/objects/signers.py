@@ -17,11 +17,12 @@ class Signer(Spec):
     keys: Strings = Field(
         min_length=1,
         description="Public keys: armored OpenPGP keys, SSH keys, or lines of an SSH `allowed_signers` file, whose"
-        " validity times count.",
+        " validity times count; PEM keys of cosign for artifacts.",
     )
     paths: Strings = Field(
         ("*",),
-        description="Files of the repository whose changes these keys may sign; `*` matches `/` too; absent: all.",
+        description="Files of the repository whose changes these keys may sign; `*` matches `/` too; absent: all. An"
+        " artifact is signed as a whole, so that its keys have to cover all its files.",
     )
     tags: bool = Field(
         False,

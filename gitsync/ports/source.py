@@ -124,6 +124,8 @@ class SourceRevision:
     path: str = ""
     since: str = ""
     tag: Tag | None = None
+    digest: str = ""
+    """The digest of an artifact, whose signatures are in the mirror beside it; empty for a commit of Git."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,19 @@ class PulledArtifact:
     revision: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ArtifactSignature:
+    """
+    What a registry has as a signature of an artifact, not verified: the signed statement, and the signature.
+
+    ``payload_type`` is that of the DSSE envelope around the statement; empty: the statement is signed as it is.
+    """
+
+    statement: bytes
+    signature: bytes
+    payload_type: str = ""
+
+
 class ArtifactServers(Protocol):
     """
     Read charts of Helm repositories and artifacts of OCI registries. Called by the mirrors of ``Source``.
@@ -236,6 +251,10 @@ class ArtifactServers(Protocol):
 
     def pull(self, access: ArtifactAccess, artifact: Artifact, max_bytes: int) -> PulledArtifact:
         """Return the content; raise InvalidInput where it is not what the digest names, or larger."""
+        ...
+
+    def signatures(self, access: ArtifactAccess, digest: str) -> tuple[ArtifactSignature, ...]:
+        """Return what the server has as signatures of an artifact, none where its kind of server keeps none."""
         ...
 
 
@@ -344,6 +363,10 @@ class Source(Protocol):
 
     def tag(self, source: GitSource, credentials: Credentials, commit: str) -> Tag | None:
         """Return the annotated tag by which the revision names a commit, fetched if need be; None for any other."""
+        ...
+
+    def fetch_signatures(self, source: GitSource, credentials: Credentials, commit: str) -> str:
+        """Fetch the signatures of an artifact into its mirror and return its digest, empty for a commit of Git."""
         ...
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:

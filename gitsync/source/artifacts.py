@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gitsync.errors import InvalidInput, MissingRevision, Refused
+from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.objects.semver import parse_range
 from gitsync.objects.urls import CHART_SCHEME
@@ -30,11 +30,13 @@ from gitsync.source.mirror import Mirror
 from gitsync.source.object_reader import CORRUPT, ObjectReader
 from gitsync.source.remote import Transport
 from gitsync.source.server_errors import disk_failure, unusable
+from gitsync.source.signatures import keep_signatures, kept_signatures
 from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import artifact_host, is_commit
 
 _ARTIFACTS: Final = "refs/gitsync/artifacts"
 """Where the commits of artifacts are, by digest: what has a ref is complete."""
+_MOST_SIGNATURES: Final = 100
 _NEVER: Final = float("-inf")
 _WHERE: Final = "spec.source.revision"
 
@@ -116,6 +118,32 @@ class ArtifactMirror(Mirror):
             location="spec.source.repoURL",
             hint="change the files that it is made from, and push another version",
         )
+
+    def digest(self, commit: str) -> str:
+        """Return the digest of the artifact that a commit is."""
+        # by the ref: a chart decides on the subject of its commit
+        refs = self.git("for-each-ref", "--format=%(refname)", f"--points-at={commit}", _ARTIFACTS).decode().split()
+        if not refs:
+            raise SourceUnavailable(f"the artifact of commit {commit[:12]} is not in the mirror any more")
+        return f"sha256:{refs[0].rpartition('/')[2]}"
+
+    def fetch_signatures(self, commit: str, credentials: Credentials) -> str:
+        """Add the signatures that the server has for the artifact of a commit to those here, and return its digest."""
+        digest = self.digest(commit)
+        access = self._access(credentials)
+        with self._locked():
+            kept = kept_signatures(self.path, digest)
+            try:
+                listed = self._answer(credentials, lambda: self._servers.signatures(access, digest))
+            except SourceUnavailable:
+                # like the artifact, they stay when the server is away or has deleted the version
+                if kept:
+                    return digest
+                raise
+            signatures = (*kept, *(signature for signature in listed if signature not in kept))
+            if signatures != kept:
+                keep_signatures(self.path, digest, signatures[-_MOST_SIGNATURES:])
+        return digest
 
     def _ask(self, credentials: Credentials) -> None:
         """Show credentials to the server, whatever it answers."""

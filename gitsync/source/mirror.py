@@ -349,6 +349,14 @@ class Mirror:
                 self._remote.fetch(self.path, name, credentials)
         return Tag(refs[name], name.removeprefix(TAGS))
 
+    def digest(self, commit: str) -> str:
+        """Return the digest of the artifact that a commit is, empty for one of Git."""
+        return ""
+
+    def fetch_signatures(self, commit: str, credentials: Credentials) -> str:
+        """Return nothing: commits of Git have their signatures in them."""
+        return ""
+
     def _is_usable(self, commit: str, credentials: Credentials) -> bool:
         """Return whether a commit that was fetched completely is still here, and these credentials may read it."""
         is_damaged = (self.path / CORRUPT).exists()

@@ -184,6 +184,10 @@ class Repositories:
         """Return the annotated tag by which the revision names a commit; see the port."""
         return self._mirror(source).tag(source.revision, commit, credentials)
 
+    def fetch_signatures(self, source: GitSource, credentials: Credentials, commit: str) -> str:
+        """Fetch the signatures of an artifact and return its digest; see the port."""
+        return self._mirror(source).fetch_signatures(commit, credentials)
+
     def changed_paths(self, source: GitSource, earlier: str, later: str) -> frozenset[str] | None:
         """Return the paths that differ between two commits of the mirror; None when that is not known."""
         return self._mirror(source).changed_paths(earlier, later)
@@ -204,8 +208,8 @@ class Repositories:
         mirror = self._mirror(source)
         if isinstance(mirror, JoinedMirror):
             steps = mirror.steps(earlier, later)
-            return frozenset().union(*(signing_users(part.path, commits, trust) for part, commits in steps))
-        return signing_users(mirror.path, mirror.since(earlier, later), trust)
+            return frozenset().union(*(_signing_users(part, commits, trust) for part, commits in steps))
+        return _signing_users(mirror, mirror.since(earlier, later), trust)
 
     def blame(self, source: GitSource, commit: str, places: Collection[str]) -> Mapping[str, Commit]:
         """Return the commits that wrote lines, from the mirror; see the port."""
@@ -449,6 +453,10 @@ def _reject_several(source: GitSource, what: str) -> None:
 def _below(name: str, places: Collection[str]) -> list[str]:
     """Return the places in the folder of a source, without that folder."""
     return [place.removeprefix(f"{name}/") for place in places if place.startswith(f"{name}/")]
+
+
+def _signing_users(mirror: Mirror, commits: Collection[str], trust: Trust) -> frozenset[str]:
+    return signing_users(mirror.path, {commit: mirror.digest(commit) for commit in commits}, trust)
 
 
 def _blamed(mirror: Mirror, commit: str, places: Collection[str]) -> dict[str, Commit]:

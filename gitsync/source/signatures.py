@@ -1,25 +1,39 @@
-"""Who signed a revision: the signatures of its commits, or of its tag, by the keys that may sign what they change."""
+"""
+Who signed a revision: the signatures of its commits, or of its tag, by the keys that may sign what they change.
+
+An artifact is signed as a whole, by cosign; its signatures are kept in the mirror.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import re
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+import orjson
 
 from gitsync.errors import InvalidInput, Refused, SourceUnavailable
+from gitsync.objects.manifest import at
 from gitsync.objects.signers import Signer, Trust
 from gitsync.ports import SourceRevision, Tag
+from gitsync.ports.source import ArtifactSignature
 from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.validation import clean_path
 
-Kind = Literal["commit", "tag"]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+Kind = Literal["commit", "tag", "artifact"]
 
 _SSH_KEY = re.compile(r"^(ssh-|ecdsa-|sk-)", re.MULTILINE)
+_PEM_KEY: Final = re.compile(r"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----")
 _SIGNED = {"commit": re.compile(rb"\A(?:.+\n)*?gpgsig"), "tag": re.compile(rb"^-----BEGIN (?:PGP|SSH) ", re.MULTILINE)}
+_UNSIGNED = "it is not signed"
 _UNKNOWN = "the key is not among the trusted ones"
 _GPG_STATUS = {
     "GOODSIG": "",
@@ -39,7 +53,7 @@ def verify_object(git_dir: Path, kind: Kind, id: str, env: Mapping[str, str]) ->
     except GitFailed as error:
         raise Refused(f"{kind} {id[:12]} cannot be read", location="spec.source.verify") from error
     if not _SIGNED[kind].search(content):
-        raise refused(kind, id, "it is not signed")
+        raise refused(kind, id, _UNSIGNED)
     done = subprocess.run(
         ["git", "--git-dir", str(git_dir), f"verify-{kind}", "--raw", id],
         env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
@@ -77,8 +91,9 @@ def _ssh_verdict(kind: Kind, id: str, text: str, code: int) -> str:
 
 def refused(kind: Kind, id: str, reason: str, key: str = "") -> Refused:
     """Return the error of a signature that does not count."""
+    shown = id.removeprefix("sha256:")[:12]
     return Refused(
-        f"the signature of {kind} {id[:12]} is not accepted: {reason}" + (f" (key {key})" if key else ""),
+        f"the signature of {kind} {shown} is not accepted: {reason}" + (f" (key {key})" if key else ""),
         location="spec.source.verify",
         hint="sign it with a trusted key; the last good revision stays applied",
     )
@@ -108,7 +123,7 @@ def keyring(keys: Iterable[str]) -> Iterator[dict[str, str]]:
 
 def _signer_lines(keys: Iterable[str]) -> Iterator[str]:
     for text in keys:
-        if "BEGIN PGP" in text:
+        if "BEGIN PGP" in text or _PEM_KEY.search(text):
             continue
         for line in text.splitlines():
             if line.strip() and not line.startswith("#"):
@@ -134,26 +149,190 @@ def verify_revision(revision: SourceRevision, trust: Trust) -> None:
                 location="spec.source.verify",
                 hint="name a Secret with public keys: secretRef",
             )
+        if revision.digest:
+            _verify_artifact(revision, signers)
+            continue
         with contextlib.ExitStack() as stack:
             known = [(signer, stack.enter_context(keyring(signer.keys))) for signer in signers]
             _Verification(revision, known).run()
 
 
-def signing_users(git_dir: Path, commits: Collection[str], trust: Trust) -> frozenset[str]:
-    """Return the users of the signers whose keys signed one of some commits."""
+def signing_users(git_dir: Path, commits: Mapping[str, str], trust: Trust) -> frozenset[str]:
+    """
+    Return the users of the signers whose keys signed one of some commits.
+
+    ``commits`` are their ids, with the digest of the artifact that each one is, empty for one of Git.
+    """
     users: set[str] = set()
     for signer in (signer for signers in trust for signer in signers if signer.users):
         with keyring(signer.keys) as env:
-            if any(_is_signed_by(git_dir, commit, env) for commit in commits):
+            if any(_is_signed_by(git_dir, commit, digest, signer, env) for commit, digest in commits.items()):
                 users |= set(signer.users)
     return frozenset(users)
 
 
-def _is_signed_by(git_dir: Path, commit: str, env: Mapping[str, str]) -> bool:
+def _is_signed_by(git_dir: Path, commit: str, digest: str, signer: Signer, env: Mapping[str, str]) -> bool:
+    with contextlib.suppress(Refused):
+        if digest:
+            verify_artifact(digest, kept_signatures(git_dir, digest), signer.keys)
+        else:
+            verify_object(git_dir, "commit", commit, env)
+        return True
+    return False
+
+
+_SIGNATURES: Final = "refs/gitsync/signatures"
+"""Where the signatures of artifacts are in a mirror, by digest: one blob for each artifact."""
+_SIMPLE_SIGNING: Final = ("cosign container image signature", "https://sigstore.dev/cosign/sign/v1")
+_STATEMENT: Final = "application/vnd.in-toto+json"
+_SIGN: Final = "https://sigstore.dev/cosign/sign/v1"
+
+
+def keep_signatures(git_dir: Path, digest: str, signatures: Sequence[ArtifactSignature]) -> None:
+    """Write the signatures of an artifact into its mirror, in place of those that are there."""
+    listed = [
+        {
+            "statement": base64.b64encode(signature.statement).decode(),
+            "signature": base64.b64encode(signature.signature).decode(),
+            "type": signature.payload_type,
+        }
+        for signature in signatures
+    ]
+    env = environment(())
     try:
-        return bool(verify_object(git_dir, "commit", commit, env))
-    except Refused:
+        id = run(git_dir, "hash-object", "-w", "--stdin", env=env, stdin=orjson.dumps(listed)).decode().strip()
+        run(git_dir, "update-ref", _signatures_ref(digest), id, env=env)
+    except GitFailed as error:
+        raise SourceUnavailable(f"the signatures of {digest} cannot be written: {error}") from error
+
+
+def kept_signatures(git_dir: Path, digest: str) -> tuple[ArtifactSignature, ...]:
+    """Return the signatures of an artifact that are in its mirror."""
+    try:
+        listed = orjson.loads(run(git_dir, "cat-file", "blob", _signatures_ref(digest), env=environment(())))
+    except GitFailed:  # there are none
+        return ()
+    return tuple(
+        ArtifactSignature(base64.b64decode(item["statement"]), base64.b64decode(item["signature"]), item["type"])
+        for item in listed
+    )
+
+
+def _signatures_ref(digest: str) -> str:
+    return f"{_SIGNATURES}/{digest.removeprefix('sha256:')}"
+
+
+def _verify_artifact(revision: SourceRevision, signers: Sequence[Signer]) -> None:
+    """Raise Refused unless keys that may sign all files of an artifact signed it."""
+    git_dir = Path(revision.git_dir)
+    signatures = kept_signatures(git_dir, revision.digest)
+    # of the whole artifact, also where a folder of it is rendered: a signature is one of all
+    unsigned = frozenset(
+        _names(run(git_dir, *_ALL_FILES, revision.commit, env=environment(())).decode(errors="replace"))
+    )
+    refusals = []
+    for signer in signers:
+        try:
+            verify_artifact(revision.digest, signatures, signer.keys)
+        except Refused as refusal:
+            refusals.append(refusal)
+            continue
+        unsigned = signer.unsigned(unsigned)
+        if not unsigned:
+            return
+    if len(refusals) == len(signers):
+        raise next((refusal for refusal in refusals if _UNKNOWN not in refusal.message), refusals[0])
+    raise refused("artifact", revision.digest, f"its key may not sign {_some_of(unsigned)}")
+
+
+_ALL_FILES: Final = ("ls-tree", "-r", "-z", "--name-only", "--full-tree")
+
+
+def verify_artifact(digest: str, signatures: Iterable[ArtifactSignature], keys: Iterable[str]) -> None:
+    """
+    Raise Refused unless one of some signatures is cosign's of this artifact, by one of the keys that are PEM.
+
+    Source: cosign's SIGNATURE_SPEC.md; the DSSE protocol, "Signature Definition".
+    """
+    public_keys = [key for text in keys for key in _public_keys(text)]
+    if not public_keys:
+        raise refused("artifact", digest, "none of the trusted keys is a public key of cosign (PEM)")
+    reason = _UNSIGNED
+    for signature in signatures:
+        if any(_is_signed_with(signature, key) for key in public_keys):
+            # it may be copied from another artifact: what counts is the digest in what it signs
+            signed = _signed_digests(signature)
+            if digest in signed:
+                return
+            reason = f"it is the one of {', '.join(signed) or 'another statement'}"
+        elif reason == _UNSIGNED:
+            reason = _UNKNOWN
+    raise refused("artifact", digest, reason)
+
+
+def _public_keys(text: str) -> Iterator[PublicKeyTypes]:
+    """Yield the public keys in a text; raise InvalidInput for one that cannot verify."""
+    # late, as cryptography below: it takes 8 MiB in each process, and few of them verify artifacts
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    for block in _PEM_KEY.findall(text):
+        try:
+            key = load_pem_public_key(block.encode())
+        except (ValueError, UnsupportedAlgorithm):
+            key = None
+        if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey):
+            raise InvalidInput(
+                "a public key is none of ECDSA, RSA and Ed25519",
+                location="spec.source.verify",
+                hint="put in the cosign.pub that cosign generate-key-pair writes",
+            )
+        yield key
+
+
+def _is_signed_with(signature: ArtifactSignature, key: PublicKeyTypes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    message = signature.statement
+    if signature.payload_type:  # the encoding that is signed in place of an envelope
+        kind = signature.payload_type.encode()
+        message = b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(message), message)
+    try:
+        if isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(signature.signature, message, ec.ECDSA(SHA256()))
+        elif isinstance(key, rsa.RSAPublicKey):
+            key.verify(signature.signature, message, padding.PKCS1v15(), SHA256())
+        elif isinstance(key, Ed25519PublicKey):
+            key.verify(signature.signature, message)
+        else:
+            return False
+    except InvalidSignature:
         return False
+    return True
+
+
+def _signed_digests(signature: ArtifactSignature) -> list[str]:
+    """Return the digests of the artifacts that a statement says are signed; none for a statement of another kind."""
+    try:
+        statement = orjson.loads(signature.statement)
+    except ValueError:
+        return []
+    if not signature.payload_type:
+        critical = at(statement, "critical", default={})
+        digest = at(critical, "image", "docker-manifest-digest", default="")
+        return [str(digest)] if at(critical, "type") in _SIMPLE_SIGNING else []
+    # the same key may sign what an artifact is made of (an attestation), which does not release it
+    if signature.payload_type != _STATEMENT or at(statement, "predicateType") != _SIGN:
+        return []
+    subjects = at(statement, "subject")
+    return [
+        f"sha256:{at(subject, 'digest', 'sha256', default='')}"
+        for subject in (subjects if isinstance(subjects, list) else ())
+    ]
 
 
 class _Verification:
@@ -246,8 +425,7 @@ class _Verification:
                 return
         if not key:
             raise next((refusal for refusal in refusals if "not among" not in refusal.message), refusals[0])
-        more = f" and {len(unsigned) - 1} more files" if len(unsigned) > 1 else ""
-        raise refused(kind, id, f"its key may not sign a change of {min(unsigned)}{more}", key)
+        raise refused(kind, id, f"its key may not sign a change of {_some_of(unsigned)}", key)
 
     def _git(self, *arguments: str) -> str:
         try:
@@ -255,6 +433,10 @@ class _Verification:
         except GitFailed as error:
             commit = self._revision.commit[:12]
             raise SourceUnavailable(f"the signatures of {commit} cannot be verified: {error}") from error
+
+
+def _some_of(files: Collection[str]) -> str:
+    return min(files) + (f" and {len(files) - 1} more files" if len(files) > 1 else "")
 
 
 def _names(listed: str) -> list[str]:

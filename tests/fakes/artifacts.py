@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from gitsync.errors import GitsyncError, MissingRevision
 from gitsync.integrations.registry import OCI_MANIFEST, digest_of
 from gitsync.ports import Credentials
-from gitsync.ports.source import Artifact, ArtifactAccess, PulledArtifact
+from gitsync.ports.source import Artifact, ArtifactAccess, ArtifactSignature, PulledArtifact
 from tests.http_service import serve_http
 
 TIME = 1_700_000_000
@@ -69,6 +69,7 @@ class FakeArtifacts:
     failure: GitsyncError | None = None
     pulls: list[str] = field(default_factory=list)
     accesses: list[ArtifactAccess] = field(default_factory=list)
+    signed: dict[str, list[ArtifactSignature]] = field(default_factory=dict)
 
     def versions(self, access: ArtifactAccess) -> Mapping[str, str]:
         self._request(access)
@@ -86,6 +87,14 @@ class FakeArtifacts:
         self.pulls.append(artifact.version)
         archive = next(content for content in self.archives.values() if digest_of(content) == artifact.digest)
         return PulledArtifact(archive, self.is_chart)
+
+    def signatures(self, access: ArtifactAccess, digest: str) -> tuple[ArtifactSignature, ...]:
+        self._request(access)
+        return tuple(self.signed.get(digest, ()))
+
+    def sign(self, version: str, *signatures: ArtifactSignature) -> None:
+        """Have signatures of a version beside those that it has."""
+        self.signed.setdefault(digest_of(self.archives[version]), []).extend(signatures)
 
     def _request(self, access: ArtifactAccess) -> None:
         self.accesses.append(access)

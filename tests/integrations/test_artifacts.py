@@ -14,7 +14,19 @@ from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceTh
 from gitsync.integrations.artifacts import CHART_LAYER, FLUX_LAYER, ArtifactClient, chart_entries
 from gitsync.integrations.registry import digest_of
 from gitsync.ports import Credentials
-from gitsync.ports.source import Artifact, ArtifactAccess
+from gitsync.ports.source import Artifact, ArtifactAccess, ArtifactSignature
+from tests.cosign import (
+    BOB,
+    BUNDLE,
+    SIGNATURE_ARTIFACT,
+    bundle_layer,
+    envelope,
+    put_manifest,
+    refer,
+    sign_by_tag,
+    signature,
+    simple_layer,
+)
 from tests.fakes.artifacts import ArtifactWeb, artifact_web, chart_archive, packed
 
 LIMIT = 1 << 20
@@ -333,3 +345,59 @@ def test_an_odd_time_of_an_artifact_counts_as_none(web: ArtifactWeb, created: st
     notes = {"org.opencontainers.image.created": created}
     digest = web.push((FLUX_LAYER, FILES), annotations=notes)
     assert ArtifactClient().pull(web.access(OCI_URL), Artifact("1", digest), LIMIT).created == 0
+
+
+DIGEST = f"sha256:{'a' * 64}"
+
+
+def signatures_in(web: ArtifactWeb) -> tuple[ArtifactSignature, ...]:
+    return ArtifactClient().signatures(web.access("oci://{}/team/web"), DIGEST)
+
+
+def test_signatures_are_read_from_the_tag_of_a_digest(web: ArtifactWeb) -> None:
+    own = (signature(DIGEST), signature(DIGEST, BOB))
+    sign_by_tag(web, DIGEST, *own)
+    assert signatures_in(web) == own
+
+
+@pytest.mark.parametrize("has_api", [True, False])
+def test_signatures_are_read_from_what_refers_to_a_digest(web: ArtifactWeb, has_api: bool) -> None:
+    plain, enveloped = signature(DIGEST), envelope(DIGEST)
+    sbom = put_manifest(web, (b"{}", {"mediaType": "text/plain"}))
+    refer(
+        web,
+        DIGEST,
+        ("application/spdx+json", sbom),
+        (SIGNATURE_ARTIFACT, put_manifest(web, simple_layer(plain))),
+        (BUNDLE, put_manifest(web, bundle_layer(enveloped))),
+        (BUNDLE, f"sha256:{'0' * 64}"),
+        has_api=has_api,
+    )
+    assert signatures_in(web) == (plain, enveloped)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{}", b'{"dsseEnvelope": {"payload": "?", "signatures": 1}}', b'{"dsseEnvelope": []}', b"[" * 9999],
+)
+def test_a_bundle_that_is_none_is_no_signature(web: ArtifactWeb, content: bytes) -> None:
+    refer(web, DIGEST, (BUNDLE, put_manifest(web, (content, {"mediaType": BUNDLE}))))
+    assert signatures_in(web) == ()
+
+
+def test_an_artifact_without_signatures_has_none(web: ArtifactWeb) -> None:
+    assert signatures_in(web) == ()
+    assert ArtifactClient().signatures(web.access("helm+http://{}/stable/web"), DIGEST) == ()
+
+
+def test_a_registry_that_is_away_is_not_one_without_signatures(web: ArtifactWeb) -> None:
+    web.put(f"/v2/team/web/referrers/{DIGEST}", status=503)
+    with pytest.raises(SourceUnavailable):
+        signatures_in(web)
+
+
+def test_a_signed_statement_of_another_digest_is_refused(web: ArtifactWeb) -> None:
+    sign_by_tag(web, DIGEST, signature(DIGEST))
+    web.put(f"/v2/team/web/blobs/{digest_of(signature(DIGEST).statement)}", b"other")
+    with pytest.raises(InvalidInput, match="with other content"):
+        signatures_in(web)

@@ -117,9 +117,9 @@ def test_the_users_of_the_keys_that_signed_are_known(repo: GitRepo, tmp_path: Pa
     second = signed(repo, bob, "b")
     unsigned = repo.commit({"file": "c"})
 
-    assert signing_users(git_dir(repo), [first], trust) == {"ada"}
-    assert signing_users(git_dir(repo), [unsigned, second, first], trust) == {"ada", "bob"}
-    assert signing_users(git_dir(repo), [unsigned], trust) == frozenset()
+    assert signing_users(git_dir(repo), {first: ""}, trust) == {"ada"}
+    assert signing_users(git_dir(repo), dict.fromkeys((unsigned, second, first), ""), trust) == {"ada", "bob"}
+    assert signing_users(git_dir(repo), {unsigned: ""}, trust) == frozenset()
 
 
 def test_the_commits_of_a_merged_branch_are_verified(repo: GitRepo, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from gitsync.errors import (
 from gitsync.objects.application import Application, GitSource, apps_of_parts
 from gitsync.objects.record import Commit, joined_commits
 from gitsync.objects.signers import Signer, Trust
+from gitsync.objects.urls import is_artifact
 from gitsync.ports import CREDENTIALS_SECRET, Clock, Credentials, Snapshot, Source, SourceRevision
 from gitsync.sync.cache import GitCache
 from gitsync.sync.credentials import ApplicationSecrets
@@ -306,6 +307,8 @@ class Fetcher:
         self, source: GitSource, credentials: Credentials, revision: SourceRevision, trusted: Trust
     ) -> SourceRevision:
         """Return what is verified; with the tag only where one of the signers may sign tags."""
+        if is_artifact(source.repo_url):
+            return replace(revision, digest=self._source.fetch_signatures(source, credentials, revision.commit))
         has_taggers = any(signer.tags for signers in trusted for signer in signers)
         return (
             replace(revision, tag=self._source.tag(source, credentials, revision.commit)) if has_taggers else revision
