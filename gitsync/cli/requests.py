@@ -8,28 +8,35 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
 from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import ApplicationTarget
 from gitsync.cluster.client import Client
-from gitsync.errors import InvalidInput, Refused, Rejected
+from gitsync.errors import InvalidInput, Rejected
 from gitsync.gate.policy import Policy
-from gitsync.objects.application import SourceGroup, app_of_part, parse_application
+from gitsync.objects.application import parse_application
 from gitsync.objects.change import Decision, Review, Verdict
 from gitsync.objects.holds import hold_manager
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM, SUSPEND_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit
-from gitsync.objects.urls import is_artifact, revisions_of
+from gitsync.objects.urls import revisions_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
 from gitsync.runtime.clock import SystemClock
 from gitsync.services.requests import Pin, UserRequests
-from gitsync.services.revert import SHORTEST_ID, latest_commits, position_of
+from gitsync.services.revert import (
+    SHORTEST_ID,
+    RevertTarget,
+    joined_commit_of,
+    latest_commits,
+    position_of,
+    revert_target,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,74 +203,14 @@ def commit_of_sync(manifest: Manifest, text: str) -> str:
 
 
 def find_joined_commit(manifest: Manifest, text: str) -> tuple[Commit, dict[str, str]]:
-    """
-    Return the commit of a sync of several sources, by its number or its id, and those that it joins by their names.
-
-    Only the history has them: no server knows a joined commit by its id.
-    """
-    for entry in at(manifest, "status", "history", default=[]):
-        id = str(entry.get("revision", ""))
-        if entry.get("sources") and (
-            str(entry.get("id")) == text or (len(text) >= SHORTEST_ID and id.startswith(text))
-        ):
-            commit = Commit(id, str(entry.get("author", "")), message=str(entry.get("message", "")))
-            return commit, {str(part["name"]): str(part["commit"]) for part in entry["sources"]}
-    raise InvalidInput(
-        f"{text[:60]!r} names no sync in the history",
-        object=f"Application {at(manifest, 'metadata', 'namespace')}/{at(manifest, 'metadata', 'name')}",
-        hint="several sources are pinned by the number of a sync, or by its commit: see gitsync history",
-    )
-
-
-class RevertTarget(NamedTuple):
-    """What a revert is of: the name of the source, empty for the only one, and the commit to return to."""
-
-    source: str
-    after: str
+    """Return the commit of a sync of several sources, by its number or its id, and those that it joins by names."""
+    return joined_commit_of(parse_application(manifest), at(manifest, "status", default={}), text)
 
 
 def find_revert_target(manifest: Manifest, source: str, to: str) -> RevertTarget:
-    """
-    Return which source a revert is of, and the commit that it returns to, empty for the one before the newest.
-
-    ``to`` is the number of a sync, or a commit. Where no source is named, it is the one that changed since that sync,
-    or in the last sync where none is named. Raise InvalidInput where several did.
-    """
+    """Return which source a revert is of, and the commit that it returns to: the number of a sync, or a commit."""
     app = parse_application(manifest)
-    if not isinstance(app.source, SourceGroup):
-        app_of_part(app, source)
-        return RevertTarget("", commit_of_sync(manifest, to))
-    try:
-        wanted = find_joined_commit(manifest, to)[1] if to else _commits_before(manifest)
-    except InvalidInput:
-        # with a name it is a commit of that source
-        if not source:
-            raise
-        wanted = {}
-    current = {part["name"]: part["commit"] for part in at(manifest, "status", "revision", "sources", default=[])}
-    changed = [source] if source else [name for name, commit in current.items() if wanted.get(name, commit) != commit]
-    if len(changed) != 1:
-        what = f"{', '.join(changed)} changed" if changed else "no source is known to have changed"
-        raise InvalidInput(
-            f"{what} since that sync", location="--source", hint="name the source whose commits to revert"
-        )
-    [name] = changed
-    part = app_of_part(app, name)
-    if is_artifact(part.source.repo_url):
-        raise Refused(
-            f"the source {name} is an artifact of a registry, which has no commits to revert",
-            hint="pin the Application to an earlier sync: gitsync pin NAME NUMBER",
-        )
-    return RevertTarget(name, wanted.get(name, to) if to else "")
-
-
-def _commits_before(manifest: Manifest) -> dict[str, str]:
-    """Return what was joined before the newest commit, empty where the history does not have it."""
-    newest = at(manifest, "status", "revision", "fetched", default="")
-    for entry in at(manifest, "status", "history", default=[]):
-        if entry.get("sources") and entry.get("revision") != newest:
-            return {str(part["name"]): str(part["commit"]) for part in entry["sources"]}
-    return {}
+    return revert_target(app, at(manifest, "status", default={}), source, after=commit_of_sync(manifest, to))
 
 
 def find_commit(evaluator: Evaluator, manifest: Manifest, text: str, followed: str) -> Commit:

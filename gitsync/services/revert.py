@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from gitsync.errors import GitsyncError, InvalidInput, Refused
-from gitsync.objects.application import Application, GitSource
+from gitsync.objects.application import Application, GitSource, NamedSource, SourceGroup, app_of_part
 from gitsync.objects.change import Change, Risk
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.record import Commit
 from gitsync.objects.signers import Trust
+from gitsync.objects.urls import is_artifact, repository_key
 from gitsync.plan.commit_effect import commit_effect, effect_risk
-from gitsync.ports import Credentials, RevertResult, Source
+from gitsync.ports import Credentials, MergeResult, ProposalSource, RevertResult, Source
 from gitsync.ports.hosts import CodeHost, CodeHosts, NewPullRequest
 from gitsync.preview.documents import fenced
 from gitsync.sync.credentials import ApplicationSecrets
@@ -98,6 +99,109 @@ def position_of(commits: Sequence[Commit], prefix: str) -> int | None:
 
 
 _HEADS = "refs/heads/"
+
+
+class RevertTarget(NamedTuple):
+    """
+    What a revert is of: the name of the source, empty for the only one, and the commit to return to, or to revert.
+
+    Without either it is the newest commit.
+    """
+
+    source: str
+    after: str = ""
+    commit: str = ""
+
+
+def joined_commit_of(app: Application, status: Manifest, text: str) -> tuple[Commit, dict[str, str]]:
+    """
+    Return the commit of a sync of several sources, by its number or its id, and those that it joins by their names.
+
+    Only the history has them: no server knows a joined commit by its id.
+    """
+    for entry in at(status, "history", default=[]):
+        id = str(entry.get("revision", ""))
+        if entry.get("sources") and (
+            str(entry.get("id")) == text or (len(text) >= SHORTEST_ID and id.startswith(text))
+        ):
+            commit = Commit(id, str(entry.get("author", "")), message=str(entry.get("message", "")))
+            return commit, _commits_of(entry)
+    raise InvalidInput(
+        f"{text[:60]!r} names no sync in the history",
+        object=f"Application {app.key}",
+        hint="several sources are pinned by the number of a sync, or by its commit: see gitsync history",
+    )
+
+
+def _commits_of(entry: Mapping[str, Any]) -> dict[str, str]:
+    return {str(part["name"]): str(part["commit"]) for part in entry.get("sources") or ()}
+
+
+def revert_target(
+    app: Application, status: Manifest, source: str = "", *, after: str = "", commit: str = ""
+) -> RevertTarget:
+    """
+    Return which source a revert is of, and what is reverted in it: all after a commit, one commit, or the newest.
+
+    Of several sources, both name a sync by its commit or number, or with ``source`` a commit of that. Where no source
+    is named, it is the one that changed since that sync, in it, or in the last one. Raise InvalidInput where several
+    did, Refused for an artifact, which has no commits.
+    """
+    if not isinstance(app.source, SourceGroup):
+        app_of_part(app, source)
+        return RevertTarget("", after, commit)
+    newest = {part["name"]: part["commit"] for part in at(status, "revision", "sources", default=[])}
+    try:
+        if commit:
+            joined, newest = joined_commit_of(app, status, commit)
+            old = _commits_before(status, joined.id)
+        else:
+            old = joined_commit_of(app, status, after)[1] if after else _commits_before(status)
+    except InvalidInput:
+        # with a name it is a commit of that source
+        if not source:
+            raise
+        old = {}
+        newest = {source: commit}
+    part = app_of_part(app, source or _changed_source(app, old, newest))
+    name = part.source.name if isinstance(part.source, NamedSource) else ""
+    if is_artifact(part.source.repo_url):
+        raise Refused(
+            f"the source {name} is an artifact of a registry, which has no commits to revert",
+            hint="pin the Application to an earlier sync: gitsync pin NAME NUMBER",
+        )
+    return RevertTarget(name, old.get(name, after) if after else "", newest.get(name, "") if commit else "")
+
+
+def _changed_source(app: Application, old: Mapping[str, str], newest: Mapping[str, str]) -> str:
+    """Return the source that changed between two joined commits; those of one repository are one."""
+    places = {
+        (repository_key(part.repo_url), part.revision): part.name
+        for part in reversed(app.source.parts)
+        if isinstance(part, NamedSource) and old.get(part.name, newest.get(part.name)) != newest.get(part.name)
+    }
+    changed = [*reversed(places.values())]
+    if len(changed) != 1:
+        what = f"{', '.join(changed)} changed" if changed else "no source is known to have changed"
+        raise InvalidInput(
+            f"{what} since that sync", location="--source", hint="name the source whose commits to revert"
+        )
+    return changed[0]
+
+
+def _commits_before(status: Manifest, commit: str = "") -> dict[str, str]:
+    """Return what was joined before a commit, or the newest one, empty where the history does not have it."""
+    newest = commit or at(status, "revision", "fetched", default="")
+    is_later = bool(commit)
+    for entry in at(status, "history", default=[]):
+        is_later = is_later and entry.get("revision") != newest
+        if entry.get("sources") and entry.get("revision") != newest and not is_later:
+            return _commits_of(entry)
+    return {}
+
+
+class RevertSource(Source, ProposalSource, Protocol):
+    """Prepare reverts, and join the result with what other sources have."""
 
 
 class RevertService:
@@ -189,6 +293,11 @@ class RevertService:
             )
 
 
+def follows_same(source: GitSource, other: GitSource) -> bool:
+    """Return whether two sources follow the same revision of the same repository."""
+    return (source.repo_url, source.revision) == (other.repo_url, other.revision)
+
+
 @dataclass(frozen=True, slots=True)
 class RevertEffect:
     """What a revert changes in one Application; ``problem`` is why that is not known, empty otherwise."""
@@ -215,7 +324,7 @@ class RevertPreview:
     """Render what Applications run now and a branch as it would be after a revert, in the isolated render processes."""
 
     def __init__(
-        self, source: Source, renderer: RemoteBases, credentials_of: Callable[[Application], Credentials]
+        self, source: RevertSource, renderer: RemoteBases, credentials_of: Callable[[Application], Credentials]
     ) -> None:
         self._source = source
         self._renderer = renderer
@@ -233,13 +342,17 @@ class RevertPreview:
         head, reverted = self._source.prepare_revert(
             app.source, self._credentials_of(app), [commit.id for commit in commits]
         )
-        return tuple(self._effect(follower, head, reverted) for follower in followers)
+        return tuple(self._effect(app.source, follower, head, reverted) for follower in followers)
 
-    def newest_change(self, app: Application, commits: Iterable[Commit]) -> Commit | None:
-        """Return the first of these commits, newest first, that changed an object of the Application; None for none."""
+    def newest_change(self, app: Application, commits: Iterable[Commit], whole: Application) -> Commit | None:
+        """
+        Return the first of these commits, newest first, that changed an object of an Application; None for none.
+
+        They are of ``app``, which of several sources of the ``whole`` has one.
+        """
         for commit in commits:
             try:
-                (effect,) = self.effects(app, [commit], [AffectedApplication(app)])
+                (effect,) = self.effects(app, [commit], [AffectedApplication(whole)])
             # a newer commit wrote the same lines: it is the one to revert where they are of this Application
             except Refused:
                 continue
@@ -248,9 +361,11 @@ class RevertPreview:
                 return commit
         return None
 
-    def _effect(self, follower: AffectedApplication, head: str, reverted: str) -> RevertEffect:
+    def _effect(self, source: GitSource, follower: AffectedApplication, head: str, reverted: str) -> RevertEffect:
         app = follower.app
         try:
+            if isinstance(app.source, SourceGroup):
+                head, reverted = self._joined(app, app.source, source, MergeResult(head, head, reverted, frozenset()))
             newest, after = (self._rendered(app, commit) for commit in (head, reverted))
             current = self._rendered(app, follower.applied) if follower.applied not in ("", head) else newest
         # one Application that cannot be rendered does not hide the effect on the others
@@ -260,6 +375,13 @@ class RevertPreview:
         reverted_refs = {step.ref for step in commit_effect(newest, after)}
         steps = commit_effect(current, after)
         return RevertEffect(app.key, tuple(step for step in steps if step.ref in reverted_refs))
+
+    def _joined(self, app: Application, group: SourceGroup, source: GitSource, revert: MergeResult) -> tuple[str, str]:
+        """Return the commits before and after a revert in a source, joined with what the others have now."""
+        names = [part.name for part in group.members if follows_same(part, source)]
+        credentials = self._credentials_of(app)
+        joined, _ = self._source.merge_among(group, credentials, names, revert, max_age=app.sync.interval)
+        return joined.base, joined.commit
 
     def _rendered(self, app: Application, commit: str) -> tuple[Manifest, ...]:
         # credentials of each follower: its repository is the same, its Secret need not be

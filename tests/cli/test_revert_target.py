@@ -8,7 +8,9 @@ import pytest
 
 from gitsync.cli.requests import find_revert_target
 from gitsync.errors import GitsyncError
+from gitsync.objects.application import parse_application
 from gitsync.objects.manifest import Manifest
+from gitsync.services.revert import revert_target
 
 CHART = {"name": "web", "repoURL": "https://charts.example.com/stable", "chart": "web", "revision": "1.x"}
 VALUES = {"name": "values", "repoURL": "https://git.example.com/values.git"}
@@ -34,7 +36,7 @@ def manifest(syncs: int) -> Manifest:
     revision = {"fetched": done[0]["revision"], "sources": done[0]["sources"]} if done else {}
     return {
         "metadata": {"name": "shop", "namespace": "x"},
-        "spec": {"sources": [CHART, VALUES, EXTRA]},
+        "spec": {"sources": [dict(CHART), dict(VALUES), dict(EXTRA)]},
         "status": {"revision": revision, "history": done},
     }
 
@@ -51,7 +53,7 @@ def manifest(syncs: int) -> Manifest:
     ],
 )
 def test_one_source_is_reverted(syncs: int, source: str, to: str, target: tuple[str, str]) -> None:
-    assert find_revert_target(manifest(syncs), source, to) == target
+    assert find_revert_target(manifest(syncs), source, to) == (*target, "")
 
 
 @pytest.mark.parametrize(
@@ -70,12 +72,34 @@ def test_what_cannot_be_reverted_is_named(syncs: int, source: str, to: str, mess
         find_revert_target(manifest(syncs), source, to)
 
 
+def test_a_commit_of_a_sync_is_reverted_in_the_source_that_it_changed() -> None:
+    made = manifest(4)
+    app = parse_application(made)
+    assert revert_target(app, made["status"], commit="3" * 40) == ("extra", "", "b" * 40)
+    assert revert_target(app, made["status"], commit="2" * 40) == ("values", "", "b" * 40)
+    # what it has is a commit of the source itself
+    assert revert_target(app, made["status"], "values", commit="a" * 8) == ("values", "", "a" * 8)
+    with pytest.raises(GitsyncError, match="web is an artifact"):
+        revert_target(app, made["status"], commit="4" * 40)
+
+
+def test_two_sources_of_one_repository_change_together() -> None:
+    made = manifest(3)
+    made["spec"]["sources"][2]["repoURL"] = VALUES["repoURL"]
+    made["status"]["history"][0]["sources"] = made["status"]["revision"]["sources"] = [
+        {"name": "web", "commit": "a" * 40},
+        {"name": "values", "commit": "c" * 40},
+        {"name": "extra", "commit": "c" * 40},
+    ]
+    assert find_revert_target(made, "", "") == ("values", "", "")
+
+
 def test_the_only_source_needs_no_name() -> None:
     app: Manifest = {
         "metadata": {"name": "shop", "namespace": "x"},
         "spec": {"source": {"repoURL": "https://git.example.com/shop.git"}},
         "status": {"history": [{"id": 7, "revision": "c" * 40}]},
     }
-    assert find_revert_target(app, "", "7") == ("", "c" * 40)
+    assert find_revert_target(app, "", "7") == ("", "c" * 40, "")
     with pytest.raises(GitsyncError, match="no source is named 'web'"):
         find_revert_target(app, "web", "7")

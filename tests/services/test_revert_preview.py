@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.cli.adapters import InProcessRenderer
 from gitsync.errors import Refused
-from gitsync.objects.application import Application, parse_application
+from gitsync.objects.application import Application, app_of_part, parse_application
 from gitsync.objects.change import Action, Risk
 from gitsync.objects.record import Commit
 from gitsync.ports import Credentials
@@ -140,10 +140,33 @@ def test_the_newest_commit_that_changed_an_application(repo: GitRepo, preview: R
     repo.commit({"other/a.yaml": settings("three")}, "Fifth, which the fourth cannot be reverted without")
     repo.commit({"README.md": "nothing"}, "Sixth")
     latest = commits(repo, 6)
-    assert preview.newest_change(application(repo), latest) == third
-    assert preview.newest_change(application(repo, "other"), latest) == latest[1]
-    assert preview.newest_change(application(repo, "other"), [latest[0], fourth]) is None
+    assert preview.newest_change(application(repo), latest, application(repo)) == third
+    assert preview.newest_change(application(repo, "other"), latest, application(repo, "other")) == latest[1]
+    assert preview.newest_change(application(repo, "other"), [latest[0], fourth], application(repo, "other")) is None
 
 
 def test_the_commit_that_added_a_folder_is_not_offered(repo: GitRepo, preview: RevertPreview) -> None:
-    assert preview.newest_change(application(repo, "other"), commits(repo, 3)) is None
+    assert preview.newest_change(application(repo, "other"), commits(repo, 3), application(repo, "other")) is None
+
+
+def test_a_revert_in_one_of_several_sources_is_shown_with_the_others(repo: GitRepo, tmp_path: Path) -> None:
+    source = Repositories(tmp_path / "mirrors", Transport(("file",)))
+
+    def credentials(app: Application) -> Credentials:
+        return Credentials(parts=(Credentials(),) * len(app.source.parts)) if app.source.parts[1:] else Credentials()
+
+    bases = RemoteBases(InProcessRenderer(), source, credentials, lambda app: ())
+    preview = RevertPreview(source, bases, credentials)
+    second = GitRepo(tmp_path / "second")
+    second.commit({"more.yaml": settings("many").replace("settings", "more")}, "Add more")
+    entries = [
+        {"name": "shop", "repoURL": repo.url, "path": "shop"},
+        {"name": "more", "repoURL": second.url, "path": "."},
+    ]
+    whole = parse_application({"metadata": {"name": "all", "namespace": "gitsync"}, "spec": {"sources": entries}})
+    part = app_of_part(whole, "shop")
+    (effect,) = preview.effects(part, commits(repo, 2), [AffectedApplication(whole)])
+    assert effect.problem == ""
+    assert {str(step.ref) for step in effect.steps} == {"ConfigMap settings", "PersistentVolumeClaim data"}
+    # what only the other source changed is not among the commits of this one
+    assert preview.newest_change(part, commits(repo, 2), whole) == commits(repo, 1)[0]

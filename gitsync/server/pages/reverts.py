@@ -11,10 +11,11 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from gitsync.errors import GitsyncError, TransientError
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, NamedSource, app_of_part
 from gitsync.objects.change import DRIFT, Change
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.urls import is_artifact
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import BackendOf, PagesOf, RequestsOf, UserOf, ViewOf
 from gitsync.server.formatting import app_url, utc, visible
@@ -25,7 +26,7 @@ from gitsync.server.queries.fields import FIELDS, FieldRow, field_row
 from gitsync.server.queries.filters import parse_moment
 from gitsync.server.queries.waiting import line, reviewer
 from gitsync.services.requests import Revert, readable
-from gitsync.services.revert import AffectedApplication, RevertEffect
+from gitsync.services.revert import AffectedApplication, RevertEffect, follows_same, revert_target
 
 router = APIRouter(prefix="/apps/{namespace}/{name}")
 
@@ -51,22 +52,32 @@ class EffectStep:
 
 @router.get("/revert", response_class=HTMLResponse)
 def ask_revert(
-    request: Request, pages: PagesOf, view: ViewOf, commit: CommitId = "", after: CommitId = ""
+    request: Request,
+    pages: PagesOf,
+    view: ViewOf,
+    commit: CommitId = "",
+    after: CommitId = "",
+    source: CommitId = "",
 ) -> HTMLResponse:
     """Show what a revert of a commit, of all after one, or of the newest one with an effect changes; ask for it."""
     app = readable(view)
-    followers = _followers(pages.engine, app)
+    part = app
+    followers: list[AffectedApplication] = []
     problem = ""
     offered = ""
     commits: Sequence[Commit] = ()
     effects: Sequence[RevertEffect] = ()
     try:
+        target = revert_target(app, view.status, source, after=after, commit=commit)
+        source, after, commit = target.source, target.after, target.commit
+        part = app_of_part(app, source)
+        followers = _followers(pages.engine, app, part)
         if not commit and not after:
             # before the effects on the others: this renders one application
-            offered = commit = _newest_change(pages.engine, app)
-        commits = _commits(pages.engine, app, commit, after)
+            offered = commit = _newest_change(pages.engine, app, part)
+        commits = _commits(pages.engine, part, commit, after)
         # each of them is rendered twice
-        effects = pages.engine.preview.effects(app, commits, followers[:_APPLICATIONS])
+        effects = pages.engine.preview.effects(part, commits, followers[:_APPLICATIONS])
     except TransientError:
         # Git does not answer: not a property of these commits
         raise
@@ -84,6 +95,9 @@ def ask_revert(
         unseen=len(followers) - _APPLICATIONS,
         commit=commit,
         after=after,
+        source=source,
+        revision=part.source.revision,
+        choices=_choices(app) if problem and not source else (),
         is_offered=bool(offered),
     )
 
@@ -123,6 +137,7 @@ def revert(
     newest: Text,
     commit: Text = "",
     after: Text = "",
+    source: Text = "",
     by: Text = "",
     branch: Text = "",
     reason: Text = "",
@@ -131,13 +146,15 @@ def revert(
     author = reviewer(user, by or "dashboard")
     requests.check_operator(view, author)  # before Git is read on their behalf
     app = readable(view)
+    part = app_of_part(app, source)
     wanted = Revert(
         # from Git again: the form sends the newest commit only, to be compared
-        _commits(backend, app, commit, after),
+        _commits(backend, part, commit, after),
         author.name,
         branch.strip(),
         shown=newest,
-        followers=tuple(item.app.key for item in _followers(backend, app)),
+        followers=tuple(item.app.key for item in _followers(backend, app, part)),
+        source=source,
     )
     requests.revert(view, backend.reverts, wanted, author, line(reason))
     return back_to(view, "revert-branch" if wanted.branch else "revert")
@@ -148,10 +165,13 @@ def _commits(backend: Backend, app: Application, commit: str, after: str) -> Seq
     return backend.reverts.one_commit(app, commit) if commit else backend.reverts.commits(app, after)
 
 
-def _newest_change(backend: Backend, app: Application) -> str:
-    """Return the newest commit that changed an Application; empty for that of the branch, or if none of the latest."""
-    latest = backend.reverts.latest(app)[:_SEARCHED]
-    newest = backend.preview.newest_change(app, latest)
+def _newest_change(backend: Backend, app: Application, part: Application) -> str:
+    """
+    Return the newest commit of a source that changed an Application; empty for that of its branch, or if none of the
+    latest.
+    """
+    latest = backend.reverts.latest(part)[:_SEARCHED]
+    newest = backend.preview.newest_change(part, latest, app)
     return newest.id if newest is not None and newest != latest[0] else ""
 
 
@@ -171,13 +191,18 @@ def _steps(effect: RevertEffect) -> list[EffectStep]:
     ]
 
 
-def _followers(backend: Backend, app: Application) -> list[AffectedApplication]:
-    """Return the applications that follow the same branch of the same repository, this one first."""
-    wanted = (app.source.repo_url, app.source.revision)
+def _choices(app: Application) -> list[str]:
+    """Return the names of several sources whose commits can be reverted."""
+    parts = (part for part in app.source.parts if isinstance(part, NamedSource))
+    return [part.name for part in parts if not is_artifact(part.repo_url)]
+
+
+def _followers(backend: Backend, app: Application, part: Application) -> list[AffectedApplication]:
+    """Return the applications with a source that follows the branch of this part of one, which is the first."""
     followers = [
         AffectedApplication(view.application, str(at(view.status, "revision", "applied", default="")))
         for view in backend.view.applications()
         if view.application is not None
     ]
-    same = [item for item in followers if (item.app.source.repo_url, item.app.source.revision) == wanted]
+    same = [item for item in followers if any(follows_same(source, part.source) for source in item.app.source.parts)]
     return sorted(same, key=lambda item: item.app.key != app.key)

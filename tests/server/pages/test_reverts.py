@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from gitsync.objects.application import Application
+from gitsync.objects.application import Application, parse_application
 from gitsync.objects.change import Action
 from gitsync.objects.record import Commit, Outcome, SyncRecord
 from gitsync.services.revert import RevertEffect
@@ -85,7 +86,7 @@ class Branch:
     def one_commit(self, app: Application, prefix: str) -> Sequence[Commit]:
         return [commit for commit in LATEST if commit.id.startswith(prefix)]
 
-    def newest_change(self, app: Application, commits: Iterable[Commit]) -> Commit | None:
+    def newest_change(self, app: Application, commits: Iterable[Commit], whole: Application) -> Commit | None:
         return next((commit for commit in commits if commit in self.changed), None)
 
     def effects(self, app: Application, commits: Sequence[Commit], followers: Sequence[object]) -> list[RevertEffect]:
@@ -117,3 +118,49 @@ def test_a_commit_that_was_asked_for_is_not_replaced(site: Open) -> None:
     opened = site([application()])
     opened.engine.reverts = opened.engine.preview = Branch(LATEST[1])
     assert f'name="newest" value="{LATEST[0].id}"' in opened.get("/apps/gitsync/shop/revert?commit=ccccccc").text
+
+
+SOURCES = [
+    {"name": "web", "repoURL": "https://charts.example.com", "chart": "web", "revision": "1.x"},
+    {"name": "values", "repoURL": "https://git.example.com/values.git", "revision": "main"},
+    {"name": "extra", "repoURL": "https://git.example.com/deploy.git", "revision": "main", "path": "prod"},
+]
+
+
+def joined(number: int, values: str, extra: str) -> dict[str, Any]:
+    """Return the entry of a sync of several sources."""
+    commits = {"web": "a", "values": values, "extra": extra}
+    parts = [{"name": name, "commit": letter * 40} for name, letter in commits.items()]
+    return {"id": number, "revision": f"{number}" * 40, "sources": parts}
+
+
+def of_sources(site: Open, *history: dict[str, Any]) -> Site:
+    """Open a dashboard with an Application of several sources; its newest sync is the first of the history."""
+    manifest = {"metadata": {"name": "shop", "namespace": "gitsync"}, "spec": {"sources": SOURCES}}
+    newest = {"fetched": history[0]["revision"], "sources": history[0]["sources"]}
+    view = application()
+    status = {**view.status, "revision": {**view.status["revision"], **newest}, "history": list(history)}
+    opened = site([replace(view, application=parse_application(manifest), status=status)])
+    opened.engine.reverts = opened.engine.preview = Branch(*LATEST)
+    return opened
+
+
+def test_a_revert_of_several_sources_is_in_the_one_that_changed(site: Open) -> None:
+    opened = of_sources(site, joined(3, "c", "b"), joined(2, "a", "b"), joined(1, "a", "a"))
+    page = opened.get("/apps/gitsync/shop/revert").text
+    assert 'name="source" value="values"' in page
+    assert "A new commit of the source values takes this commit back" in page
+    page = opened.get(f"/apps/gitsync/shop/revert?commit={'2' * 40}").text
+    assert 'name="source" value="extra"' in page
+    assert f'name="commit" value="{"b" * 40}"' in page
+
+
+def test_where_two_sources_changed_one_is_chosen(site: Open) -> None:
+    opened = of_sources(site, joined(2, "c", "b"), joined(1, "a", "a"))
+    page = opened.get("/apps/gitsync/shop/revert").text
+    assert "values, extra changed since that sync" in page
+    assert 'href="/apps/gitsync/shop/revert?source=extra"' in page
+    # a registry has no commits to revert
+    assert "source=web" not in page
+    assert 'name="source" value="extra"' in opened.get("/apps/gitsync/shop/revert?source=extra").text
+    assert "is an artifact of a registry" in opened.get("/apps/gitsync/shop/revert?source=web").text
