@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 _LINK = re.compile(r'href="(/[^"#]*)')
 _OBJECT = re.compile(r"/object[/?]")
-_NOT_FOLLOWED = re.compile(r"^/(static/|audit\.jsonl)")
-"""Files."""
+_NOT_FOLLOWED = re.compile(r"^/(static/|audit\.jsonl|view\?)")
+"""Files, and choices of how pages look, which lead back to the page."""
 
 
 def links(page: str) -> list[str]:

@@ -196,6 +196,7 @@ class Pages:
             has_sign_in=self._access.is_needed,
             person=current_user(request),
             path=request.url.path,
+            own_url=f"{request.url.path}?{request.url.query}".removesuffix("?"),
             last_event=newest,
             now=self.engine.clock.now(),
             waiting=decisions_awaited(backend),

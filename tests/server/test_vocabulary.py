@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -69,6 +70,14 @@ def test_no_page_shows_the_name_of_a_state_that_has_other_words(site: Open) -> N
 )
 def test_states_are_a_sentence(states: tuple[str, ...], expected: str) -> None:
     assert sentence(states) == expected
+
+
+def test_a_choice_of_density_leads_back_to_the_same_page_with_its_query(site: Open) -> None:
+    opened = site([application("shop", [resource("a")])])
+    for path in ("/apps?q=state%3ASynced", "/apps/gitsync/shop/object/events?ref=%2FConfigMap%2Fshop%2Fa", "/drift"):
+        (link,) = re.findall(r'href="(/view\?density=compact&amp;back=[^"]*)"', opened.get(path).text)
+        chosen = opened.get(html.unescape(link))
+        assert (chosen.status, chosen.headers["location"]) == (303, path)
 
 
 def test_a_wall_is_grey_when_its_data_is_old_and_a_compact_view_is_kept(site: Open) -> None:

@@ -35,6 +35,8 @@ from gitsync.server.templates import (
 _FLOW = "gitsync-oidc"
 _RIGHTS: Final = 50
 """Applications on a page of rights."""
+_LONGEST_PATH: Final = 2048
+"""Characters of the page that a choice leads back to: names of objects and filters are in its query."""
 _LOOK_SECONDS: Final = 365 * 86400
 _log = logging.getLogger(__name__)
 
@@ -101,7 +103,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
     def choose_view(
         density: Annotated[str, Query(pattern="^(compact|comfortable)$")] = "",
         theme: Annotated[str, Query(pattern="^(light|dark|system)$")] = "",
-        back: Annotated[str, Query(max_length=500)] = "/",
+        back: Annotated[str, Query(max_length=_LONGEST_PATH)] = "/",
     ) -> RedirectResponse:
         """Keep how pages look in cookies of this browser, and lead back to the page."""
         # browsers read //host and /\host as URLs of another site

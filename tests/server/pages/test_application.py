@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from gitsync.objects.application import NamedSource, SourceGroup
 from tests.server.conftest import Open
-from tests.server.fakes import application
+from tests.server.fakes import NOW, application
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,18 @@ def test_each_of_several_sources_has_its_commit(site: Open) -> None:
     link = '<a class="commit" href="/changes?q=commit%3A{0}"><code>{0}</code></a>'
     assert f"web/.<small>1.x at {link.format('a' * 7)} of helm+https://charts.example.com/web</small>" in page
     assert f'values<small>main at {link.format("b" * 7)} of <a href="https' in page
+
+
+def test_a_watched_application_is_as_it_is_now_and_a_stale_one_of_a_time(site: Open) -> None:
+    """Nothing is reconciled while Git and the cluster report no change: the last comparison may be long ago."""
+    view = replace(application("shop"), seen=NOW - timedelta(hours=2))
+    page = " ".join(site([view]).get("/apps/gitsync/shop").text.split())
+    assert "<dt>State of</dt><dd>now" in page
+    assert "Watched; last compared" in page
+    assert "Checked" not in page
+    failed = {"type": "SourceReady", "status": "False", "message": "no answer", "lastTransitionTime": NOW.isoformat()}
+    view = replace(view, status={**view.status, "conditions": [*view.status["conditions"], failed]})
+    page = " ".join(site([view]).get("/apps/gitsync/shop").text.split())
+    assert "<dt>State of</dt><dd>now" not in page
+    assert "Watched" not in page
+    assert re.search(r"<dt>State of</dt><dd><time[^>]*>2h</time> ago", page)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from gitsync.objects.change import Action, Risk
 from gitsync.objects.keys import API_VERSION
@@ -143,3 +148,38 @@ def test_what_another_object_controls_is_shown_below_that_one_only() -> None:
     assert relations == {"shop": (), "web": ("owns ReplicaSet web-1",), "web-1": ()}
     children = {node.name: len(node.children) for group in tree(items, below)[0] for node in group.children}
     assert children == {"shop": 0, "web": 1}
+
+
+STYLE = (Path(__file__).parents[3] / "web" / "static" / "style.css").read_text(encoding="utf-8")
+
+
+def luminance(colour: Sequence[float]) -> float:
+    """Return the relative luminance of WCAG 2.2 of a colour in sRGB, whose parts are 0 to 255."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (part / 255 for part in colour)
+    ]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(*colours: Sequence[float]) -> float:
+    darker, lighter = sorted(map(luminance, colours))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def colour_of(name: str, theme: int) -> tuple[int, ...]:
+    """Return a colour of the style sheet, of the light theme (0) or the dark one (1)."""
+    (values,) = re.findall(rf"--{name}: light-dark\(([^)]*)\)", STYLE)
+    text = values.split(", ")[theme].removeprefix("#")
+    digits = text if len(text) == 6 else "".join(letter * 2 for letter in text)
+    return tuple(int(digits[start : start + 2], 16) for start in (0, 2, 4))
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_lines_of_a_graph_are_told_from_the_page(theme: int) -> None:
+    """By the 3:1 of success criterion 1.4.11 of WCAG 2.2."""
+    (share,) = re.findall(r"\.graph path \{[^}]*var\(--soft\) (\d+)%, var\(--card\)", STYLE)
+    part = int(share) / 100
+    soft, card = colour_of("soft", theme), colour_of("card", theme)
+    line = [ink * part + ground * (1 - part) for ink, ground in zip(soft, card, strict=True)]
+    assert contrast(line, colour_of("bg", theme)) >= 3
+    assert "opacity" not in "".join(re.findall(r"\.graph [^{]*\{([^}]*)\}", STYLE))
