@@ -60,3 +60,13 @@ def test_a_watched_application_is_as_it_is_now_and_a_stale_one_of_a_time(site: O
     assert "<dt>State of</dt><dd>now" not in page
     assert "Watched" not in page
     assert re.search(r"<dt>State of</dt><dd><time[^>]*>2h</time> ago", page)
+
+
+def test_a_commit_that_does_not_render_has_no_plan_that_matches(site: Open) -> None:
+    view = application("shop")
+    rendered = {"type": "Rendered", "status": "False", "reason": "RenderFailed", "message": "a.yaml:3: it is invalid"}
+    status = {**view.status, "conditions": [*view.status["conditions"], rendered]}
+    page = site([replace(view, status=status)]).get("/apps/gitsync/shop/plan").text
+    assert "a.yaml:3: it is invalid" in page
+    assert "No plan exists for" in page
+    assert "Nothing to do" not in page
