@@ -73,3 +73,11 @@ def test_it_loads_nothing_that_takes_long(app: Path) -> None:
     assert not loaded & {"dataclasses", "pathlib", "hashlib", "json", "decimal", "difflib"}
     late = ("provenance.recorder", "plain", "ignore_file", "kustomize.variables", "kustomize.crds")
     assert not loaded & {"gitsync.objects.remote", *(f"gitsync.render.{name}" for name in late)}
+
+
+def test_the_controller_loads_no_schema_library_before_the_first_schema() -> None:
+    code = "import sys, gitsync.wiring; print(sorted({'jsonschema', 'lark', 'referencing'} & sys.modules.keys()))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

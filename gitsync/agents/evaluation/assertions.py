@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
 
 import re2
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from jsonschema.validators import extend
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.parsing import Text
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import SchemaError, ValidationError
 
 Grade = Callable[[str, str], str]
 """Judge an answer by a rubric; return why it fails, empty where it passes."""
@@ -155,6 +154,10 @@ def _has(actual: Any, wanted: Any) -> bool:
 
 def check_schema(schema: Mapping[str, Any]) -> str:
     """Return why a mapping is not a JSON Schema, empty where it is one."""
+    # loaded at the first schema: the library takes a second and 21 MiB, at each start of the controller
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -164,13 +167,17 @@ def check_schema(schema: Mapping[str, Any]) -> str:
 
 def violation(text: str, schema: Mapping[str, Any]) -> str:
     """Return how a text is not JSON of this schema, empty where it is."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
         return "the answer is not JSON"
     try:
         # An empty registry: a schema must not make the evaluation fetch other documents.
-        errors = sorted(_Validator(schema, registry=Registry()).iter_errors(value), key=lambda error: list(error.path))
+        validator = _validator_class()(schema, registry=Registry())
+        errors = sorted(validator.iter_errors(value), key=lambda error: list(error.path))
     except (Unresolvable, re2.error) as error:
         return f"the JSON Schema cannot be applied: {error}"
     return f"the answer breaks its JSON Schema: {_path(errors[0])}{errors[0].message}" if errors else ""
@@ -181,18 +188,21 @@ def _path(error: ValidationError | SchemaError) -> str:
     return f"{path}: " if path else ""
 
 
-def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
-    """Replace the keyword, whose own implementation may take exponential time."""
-    if isinstance(value, str) and not re2.search(pattern, value):
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
+@cache
+def _validator_class() -> Any:
+    """Return the validator of the draft with patterns of RE2: those of ``re`` may take exponential time."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
 
+    def pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:
+        if isinstance(value, str) and not re2.search(pattern, value):
+            yield ValidationError(f"{value!r} does not match {pattern!r}")
 
-def _pattern_properties(validator: Any, patterns: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    for pattern, below in patterns.items() if isinstance(value, dict) else ():
-        for name in value:
-            if re2.search(pattern, name):
-                yield from validator.descend(value[name], below, path=name, schema_path=pattern)
+    def pattern_properties(validator: Any, patterns: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+        for pattern, below in patterns.items() if isinstance(value, dict) else ():
+            for name in value:
+                if re2.search(pattern, name):
+                    yield from validator.descend(value[name], below, path=name, schema_path=pattern)
 
-
-# the standard keywords would use ``re``, see above
-_Validator = extend(Draft202012Validator, {"pattern": _pattern, "patternProperties": _pattern_properties})
+    return extend(Draft202012Validator, {"pattern": pattern, "patternProperties": pattern_properties})
