@@ -242,13 +242,19 @@ class Front:
     ) -> tuple[int, str]:
         """Return status and text of the answer to a request."""
         sent: list[dict[str, Any]] = []
-        message = {"type": "http.request", "body": body, "more_body": False}
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        began = asyncio.Event()
 
         async def receive() -> dict[str, Any]:
-            return message
+            if messages:
+                return messages.pop()
+            # the user leaves once the answer begins: a stream would be listened to for ever
+            await began.wait()
+            return {"type": "http.disconnect"}
 
         async def send(part: Any) -> None:
             sent.append(part)
+            began.set()
 
         lines = {"host": "127.0.0.1:8080", "content-length": str(len(body)), **headers}
         scope = {
@@ -792,6 +798,12 @@ def test_an_approval_that_must_not_count_would_be_seen(front: Front, monkeypatch
         world.run()
         with pytest.raises(AssertionError, match="became harmful"):
             world.check()
+
+
+def test_every_page_answers_a_viewer_and_ends(front: Front) -> None:
+    for number in range(len(front.gets)):
+        for posts in (False, True):
+            viewer_asks(number, posts=posts)(World(front, (0,)))
 
 
 def test_the_same_requests_of_a_user_of_the_page_are_accepted(front: Front) -> None:
