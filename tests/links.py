@@ -1,4 +1,4 @@
-"""Follow every link of a dashboard."""
+"""Read the words of a page, and follow every link of a dashboard."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ _LINK = re.compile(r'href="(/[^"#]*)')
 _OBJECT = re.compile(r"/object[/?]")
 _NOT_FOLLOWED = re.compile(r"^/(static/|audit\.jsonl|view\?)")
 """Files, and choices of how pages look, which lead back to the page."""
+
+
+def prose(page: str) -> str:
+    """Return the words of a page without its elements, one space between them."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", page)).split())
 
 
 def links(page: str) -> list[str]:

@@ -13,6 +13,7 @@ from tests.asgi_server import serve
 from tests.cli.conftest import Gitsync
 from tests.flow.environment import World
 from tests.flow.factories import deployment
+from tests.links import prose
 from tests.waiting import until
 
 OVERLAY = """\
@@ -64,10 +65,10 @@ def test_every_place_names_the_line_commit_and_author_of_git_blame(
 
         where, commit, author = blamed(world, FIELDS[field])
         assert author == "Mallory"
-        by_page = f"set in <code>{where}</code> by Mallory in <code>{commit[:7]}</code> Change both"
+        by_page = f"set in {where} by Mallory in {commit[:7]} Change both"
         with serve(world.dashboard()) as web:
             for path in ("plan", "diff", "object?ref=apps/Deployment/shop/web"):
-                assert by_page in web.ask(f"/apps/gitsync/shop/{path}").text, path
+                assert by_page in prose(web.ask(f"/apps/gitsync/shop/{path}").text), path
             (step,) = json.loads(web.ask("/api/v1/applications/gitsync/shop/plan?origins=true").text)["steps"]
         lines = {line["field"]: (line["where"], line["commit"], line["author"]) for line in step["origins"]}
         assert lines[field] == (where, commit, author)

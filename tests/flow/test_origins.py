@@ -8,6 +8,7 @@ from gitsync.server.app import create_app
 from tests.asgi_server import serve
 from tests.flow.environment import World
 from tests.flow.factories import config_map, deployment
+from tests.links import prose
 from tests.waiting import until
 
 OVERLAY = "resources: [../base]\npatches:\n- path: mode.yaml\n"
@@ -39,9 +40,9 @@ def test_a_drifted_field_is_shown_with_the_patch_that_set_it(world: World) -> No
     with serve(create_app(controller)) as web:
         text = web.ask("/apps/gitsync/shop/diff").text
 
-    by = f" by Ada in <code>{commit[:7]}</code> open"
-    assert f"set in <code>shop/mode.yaml:6</code>{by}" in text
-    assert f"Declared in <code>base/a.yaml:1</code>{by}" in text
+    by = f" by Ada in {commit[:7]} open"
+    assert f"set in shop/mode.yaml:6{by}" in prose(text)
+    assert f"Declared in base/a.yaml:1{by}" in prose(text)
     assert "<li>resource <code>base/a.yaml:6</code></li><li>PatchTransformer <code>shop/mode.yaml:6</code></li>" in text
 
 
@@ -65,5 +66,5 @@ def test_a_plan_that_waits_names_who_wrote_what_it_changes(world: World) -> None
     assert lines.pop("") == ("shop/a.yaml:1", before, "open")
     ((where, author, subject),) = lines.values()
     assert (author, subject) == (commit, "faster")
-    assert f"set in <code>{where}</code> by Ada in <code>{commit[:7]}</code> faster" in text
+    assert f"set in {where} by Ada in {commit[:7]} faster" in prose(text)
     assert without["origins"] == []

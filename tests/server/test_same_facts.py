@@ -40,7 +40,7 @@ COMPARISONS = (("Synced", "Healthy"), ("OutOfSync", "Healthy"), ("OutOfSync", "D
 STATES = list(product(Phase, COMPARISONS))
 URGENT = ("Failed", "Degraded", "InvalidManifests", "FetchFailed")
 """States that the wall counts as failed."""
-STATE = re.compile(r'class="state s-[a-z]+"[^>]*>(?:<i[^>]*></i>)?([^<]*)<')
+STATE = re.compile(r'class="state (?:mark )?s-[a-z]+"[^>]*>(?:<i[^>]*></i>)?([^<]*)<')
 
 
 def name_of(phase: Phase, sync: str, health: str) -> str:

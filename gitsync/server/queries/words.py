@@ -20,6 +20,8 @@ WORDS = {
     "AwaitingApproval": "Needs approval",
     "Held": "Needs approval",
     "Rejected": "Rejected",
+    "Evaluating": "Being evaluated",
+    "EvaluationFailed": "Evaluation failed",
     "OutsideWindow": "Waiting for a sync window",
     "Executing": "Syncing",
     "Deleting": "Deleting",

