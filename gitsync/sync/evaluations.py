@@ -229,7 +229,7 @@ class ObjectEvaluator:
             for manifest in manifests
         ]
         plan = replace(planned.plan, changes=tuple(steps), repairs=(), risk=Risk.SAFE)
-        # a copy is no more than what the Application may declare itself
+        # the policies of the Application also bind the copy: it must not run what the Application may not declare
         violations = self._policies.violations(planned.app, plan)
         if violations:
             return violations[0]
