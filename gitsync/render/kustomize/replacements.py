@@ -13,8 +13,7 @@ from gitsync.render.resources.field_path import Slot, key_of, lookup, slots, spl
 from gitsync.render.resources.resource import Id, Resource, copy_value, refuse_large
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.resources.selectors import NameIndex, check_labels, has_labels, is_literal, is_selected, matches_id
-from gitsync.render.yaml.scalar_types import Quoted, Untagged, spelled, text_of, untyped
-from gitsync.render.yaml.scalars import Date, resolve
+from gitsync.render.yaml.scalar_types import put_null, text_of, untyped, with_text
 
 _NAME: Final = "metadata.name"
 _ID_MEMBERS: Final = ("group", "version", "kind", "name", "namespace")
@@ -114,7 +113,10 @@ def _part(value: Any, options: Mapping[str, Any]) -> Any:
         raise InvalidInput(
             f"options.index {index} is outside the {len(parts)} parts of {text_of(value)}", hint="correct index"
         )
-    return parts[index]
+    try:
+        return with_text(value, parts[index])
+    except ValueError:  # Kustomize refuses it where its type counts, which is only where it replaces a collection
+        return parts[index]
 
 
 def _not_plain() -> InvalidInput:
@@ -161,7 +163,11 @@ def _put(resource: Resource, path: str, value: Any, options: Mapping[str, Any]) 
             failed, location=resource.origin.file, object=subject, hint="correct fieldPaths, or set options.create"
         )
     for slot in fields:
-        slot.holder[slot.key] = _replaced(slot, value, options, subject, path)
+        replaced = _replaced(slot, value, options, subject, path)
+        if replaced is None and isinstance(slot.holder, dict):
+            put_null(slot.holder, slot.key, text_of(value))
+        else:
+            slot.holder[slot.key] = replaced
     resource.check_names()
     # Kustomize keeps its notes in annotations, and has just lost them.
     if split(path) in (("metadata",), ("metadata", "annotations")):
@@ -204,34 +210,20 @@ def _replaced(slot: Slot, value: Any, options: Mapping[str, Any], subject: str, 
         text = _inserted(text_of(present).split(delimiter), text, options.get("index") or 0, delimiter)
     # A collection is replaced as a whole, tag and all.
     if isinstance(present, dict | list):
-        return text if delimiter else copy_value(value)
+        return copy_value(value)
     # The node of a collection has no text of its own.
     if isinstance(value, dict | list):
         text = ""
-    # Kustomize sets the text of the node alone, so its type and style stay: a new node has neither.
-    if slot.is_new or isinstance(present, Untagged):
+    if slot.is_new:  # a new node has no type and no style
         return untyped(text)
-    if isinstance(present, str) and not isinstance(present, Date):
-        return type(present)(text) if isinstance(present, Quoted) else text
-    typed = spelled(resolve(text), text)
-    if not _is_of_type(typed, present):
+    try:
+        return with_text(present, text)
+    except ValueError:
         raise InvalidInput(
             f"the field {path} holds {text_of(present) or 'null'}, which cannot become {text!r}",
             object=subject,
             hint="quote the value in the target, so that it is a text",
-        )
-    return typed
-
-
-def _is_of_type(value: Any, present: Any) -> bool:
-    """Return whether a value fits the type that a field has; a whole number fits where any number does."""
-    if value is None or present is None or isinstance(value, bool) or isinstance(present, bool):
-        return type(value) is type(present)
-    if isinstance(present, Date):
-        return isinstance(value, Date)
-    if isinstance(present, float):
-        return isinstance(value, int | float)
-    return isinstance(value, int) if isinstance(present, int) else isinstance(value, str)
+        ) from None
 
 
 def _inserted(parts: list[str], text: str, index: int, delimiter: str) -> str:

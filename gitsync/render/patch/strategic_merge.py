@@ -15,7 +15,17 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
 from gitsync.render.patch.merge_keys import UNKNOWN, MergeSchema
 from gitsync.render.resources.resource import copy_value, gvk_of
-from gitsync.render.yaml.scalar_types import Untagged, is_blank, settled, styled, text_of
+from gitsync.render.yaml.scalar_types import (
+    FlowKey,
+    Untagged,
+    in_braces,
+    is_blank,
+    is_in_braces,
+    settled,
+    styled,
+    text_of,
+)
+from gitsync.render.yaml.scalars import Yaml11Bool
 
 _DIRECTIVE: Final = "$patch"
 
@@ -95,6 +105,8 @@ class _Merger:
                 return _ABSENT
             if directive == "replace":
                 old = new
+            elif new is not _ABSENT and is_in_braces(old):
+                new = in_braces(new)
         if type_ is None:
             type_ = self._root(old, new)
             if type_ is None and new is _ABSENT:  # nothing below can be a list with keys
@@ -111,8 +123,12 @@ class _Merger:
             )
             if merged is _ABSENT or (merged is None and is_blank(name)):
                 old.pop(name, None)
-            else:
-                old[name] = settled(merged) if isinstance(merged, Untagged) else merged
+                continue
+            # ``FieldSetter`` quotes a text that YAML 1.1 reads otherwise, unless it takes the style of what was there.
+            if isinstance(merged, Untagged) or (type(merged) is Yaml11Bool and old.get(name, merged) is merged):
+                merged = settled(merged)
+            # In a mapping in braces the first key says so, and none elsewhere.
+            old[str(name) if type(name) is FlowKey and name not in old else name] = merged
         return old
 
     def _root(self, *values: Any) -> Any:
@@ -194,7 +210,7 @@ def _settle(mapping: dict[str, Any]) -> None:
     for name, value in mapping.items():
         if isinstance(value, dict):
             _settle(value)
-        elif isinstance(value, Untagged):
+        elif isinstance(value, Untagged | Yaml11Bool):
             mapping[name] = settled(value)
 
 

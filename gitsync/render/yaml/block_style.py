@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from gitsync.render.yaml.limits import LIMITS, YamlLimits
-from gitsync.render.yaml.scalar_types import NullKey, Quoted, spelled
+from gitsync.render.yaml.scalar_types import FlowKey, NullKey, Quoted, spelled
 from gitsync.render.yaml.scalars import UNSURE, resolve
 
 
@@ -179,6 +179,8 @@ def _mapping(tokens: list[str], depth: int, styles: bool) -> dict[str, Any]:
         key = _key(name.lstrip(" "))
         if not colon or key in members:
             raise _Unusual
+        if styles and not members:
+            key = FlowKey(key)
         members[key] = _inside(tokens.pop() if not rest or rest.isspace() else rest, tokens, depth, styles)
         separator = tokens.pop()
     if separator != "}":

@@ -26,7 +26,7 @@ from yaml.events import (
 from gitsync.errors import InvalidInput
 from gitsync.render.yaml.errors import duplicate_key, explain, field_at
 from gitsync.render.yaml.limits import LIMITS, YamlLimits
-from gitsync.render.yaml.scalar_types import Folded, NullKey, Quoted, refolded, spelled
+from gitsync.render.yaml.scalar_types import FlowKey, Folded, NullKey, Quoted, refolded, spelled
 from gitsync.render.yaml.scalars import CORE, TAGGED, UNSURE, resolve
 
 _MERGE: Final = object()
@@ -123,6 +123,8 @@ class _Composer:
                 is_mapping = kind is MappingStartEvent
                 is_flow = is_flow or event.flow_style
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                if is_flow and is_mapping and items and keeps_style and type(items[0]) is str:
+                    items[0] = FlowKey(items[0])
                 value = self._mapping(items, has_merges, event) if is_mapping else items
                 items, is_mapping, is_flow, opened = stack.pop()
                 if opened is not None and self._anchors[opened.anchor] is opened:  # else it has a new meaning

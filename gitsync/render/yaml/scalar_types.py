@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gitsync.render.yaml.scalars import Date, Yaml11Bool, resolve
+from gitsync.render.yaml.scalars import Date, Yaml11Bool, is_integer, resolve
 
 
 class Quoted(str):
@@ -61,6 +61,12 @@ class NullKey(str):
         return str(self), self.text
 
 
+class FlowKey(str):
+    """The first key of a mapping written in braces (``{ }``), the style of all that a strategic merge adds below it."""
+
+    __slots__ = ()
+
+
 class SourceInt(int):
     """A whole number with the text it was written as."""
 
@@ -97,6 +103,59 @@ def untyped(text: str) -> Untagged:
     """Return a text as the value of a node without a tag, which counts as a text only if YAML reads it as one."""
     value = _resolved(text)
     return Untagged(text) if isinstance(value, str) and not isinstance(value, Date) else Untyped(text)
+
+
+def is_in_braces(mapping: Mapping[str, Any]) -> bool:
+    """Return whether a mapping was written in braces, by its keys."""
+    return FlowKey in map(type, mapping)
+
+
+def in_braces(value: Any) -> Any:
+    """Return a copy of a value as it is below a mapping in braces: nothing is folded, a blank is an empty text."""
+    if isinstance(value, dict):
+        return {
+            NullKey(key, key.text, is_flow=True) if type(key) is NullKey else key: in_braces(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [in_braces(item) for item in value]
+    return Quoted(value) if type(value) is Folded else value
+
+
+def put_null(mapping: dict[str, Any], key: str, text: str) -> None:
+    """Set a member to a null that is written as a text, at the place where the member is."""
+    members = {
+        (NullKey(name, text) if text != "null" else str(name)) if name == key else name: None if name == key else value
+        for name, value in mapping.items()
+    }
+    mapping.clear()
+    mapping.update(members)
+
+
+def with_text(old: Any, text: str) -> Any:
+    """
+    Return the plain value of a node that gets another text and keeps its type and style.
+
+    Raise ValueError where the text does not fit the type. Source: Kustomize sets ``Value`` of the YAML node alone.
+    """
+    if isinstance(old, Untagged):
+        return untyped(text)
+    if isinstance(old, str) and not isinstance(old, Date):
+        return type(old)(text) if isinstance(old, Quoted) else text
+    value = spelled(resolve(text), text)
+    if not _fits(value, text, old):
+        raise ValueError("the text is of another type")
+    return value
+
+
+def _fits(value: Any, text: str, old: Any) -> bool:
+    """Return whether a value fits the type of an old one; a whole number fits a float, ``1e3`` fits no whole number."""
+    if value is None or old is None or isinstance(value, bool) or isinstance(old, bool):
+        return type(value) is type(old)
+    if isinstance(old, Date):
+        return isinstance(value, Date)
+    is_number = isinstance(value, int | float)
+    return is_number and (is_integer(text) or not is_integer(text_of(old)))
 
 
 def settled(text: str) -> str:
@@ -147,7 +206,7 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
 def is_plain(value: Any, styles: frozenset[type] | None = None) -> bool:
     """Return whether nothing in a collection remembers how it was written, or is of some of these types."""
     styles = styles or _STYLED
-    if type(value) is dict and NullKey in map(type, value):
+    if type(value) is dict and not styles.isdisjoint(map(type, value)):
         return False
     for item in value.values() if type(value) is dict else value:
         kind = type(item)
@@ -168,8 +227,8 @@ def plain(value: Any) -> Any:
     kind = type(value)
     if kind is not dict and kind is not list:
         return _WRITTEN[kind](value) if kind in _WRITTEN else value
-    is_marked = kind is dict and NullKey in map(type, value)
-    copy: Any = _without_null_keys(value) if is_marked else value.copy()
+    is_marked = kind is dict and not _MARKED_KEYS.isdisjoint(map(type, value))
+    copy: Any = _with_plain_keys(value) if is_marked else value.copy()
     for key, item in copy.items() if kind is dict else enumerate(copy):
         kind_of_item = type(item)
         # Here rather than by a call for each: nearly all are plain texts.
@@ -178,10 +237,10 @@ def plain(value: Any) -> Any:
     return copy
 
 
-def _without_null_keys(members: Mapping[str, Any]) -> dict[str, Any]:
+def _with_plain_keys(members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members with plain keys; a blank inside ``{ }`` becomes an empty text."""
     return {
-        str(key) if type(key) is NullKey else key: ""
+        str(key) if type(key) in _MARKED_KEYS else key: ""
         if item is None and type(key) is NullKey and key.is_flow and not key.text
         else item
         for key, item in members.items()
@@ -237,6 +296,7 @@ _WRITTEN: Final[Mapping[type, Any]] = {
     SourceInt: int,
     SpelledFloat: float,
 }
-_STYLED: Final = frozenset(_WRITTEN)
-REWRITTEN: Final = frozenset({Folded, Untyped})
-"""The types of texts that have another value once they are written and read."""
+_MARKED_KEYS: Final = frozenset({NullKey, FlowKey})
+_STYLED: Final = frozenset(_WRITTEN) | _MARKED_KEYS
+REWRITTEN: Final = frozenset({Folded, Untyped, NullKey})
+"""The types of texts, and of keys of nulls, that have another value once they are written and read."""

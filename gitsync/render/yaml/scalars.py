@@ -110,6 +110,12 @@ def is_text(text: str) -> bool:
     return not _is_not_json(text) and _timestamp(text) is None and _number(text) is None
 
 
+def is_integer(text: str) -> bool:
+    """Return whether a plain number is an integer for go-yaml, as it is written: ``1e3`` and ``1.0`` are floats."""
+    integer = re.fullmatch(_INTEGER, text.replace("_", ""))
+    return integer is not None and isinstance(resolve(text), int)
+
+
 def _is_not_json(text: str) -> bool:
     return text[-1] in "fFnN" and re.fullmatch(_NOT_JSON, text) is not None
 

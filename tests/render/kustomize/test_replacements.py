@@ -175,6 +175,8 @@ def test_a_reject_takes_from_what_is_selected():
         ),
         ("{source: {kind: Agent}, targets: [{select: {kind: Agent}, fieldPaths: [spec.items.9]}]}", "item 9"),
         ("{source: {kind: Agent}, targets: [{select: {kind: Agent}, fieldPaths: [spec.number]}]}", "cannot become 't'"),
+        ("{sourceValue: '1e3', targets: [{select: {kind: Agent}, fieldPaths: [spec.number]}]}", "cannot become '1e3'"),
+        ("{sourceValue: '1.0', targets: [{select: {kind: Agent}, fieldPaths: [spec.number]}]}", "cannot become '1.0'"),
         (
             "{source: {kind: Agent, fieldPath: spec.text, options: {delimiter: ., index: 9}}, "
             "targets: [{select: {kind: Agent}}]}",
