@@ -197,3 +197,4 @@ class AuditFilter(TypedDict, total=False):
     sync: str
     action: str
     outcome: str
+    resource: str

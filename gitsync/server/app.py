@@ -7,7 +7,7 @@ import secrets
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
 from starlette.middleware.gzip import GZipMiddleware
 
@@ -19,6 +19,7 @@ from gitsync.server.auth.access import METRICS, SCRAPER, Access, Guard, current_
 from gitsync.server.auth.security import HEADERS, Headers
 from gitsync.server.backend import Backend
 from gitsync.server.bodies import LimitedBodies
+from gitsync.server.dependencies import NoLonger
 from gitsync.server.formatting import visible
 from gitsync.server.metrics import process_text, readiness_problem, with_others
 from gitsync.server.pages import (
@@ -145,6 +146,13 @@ def _explain_errors(app: FastAPI, pages: Pages) -> None:
     @app.exception_handler(StarletteException)
     def refused(request: Request, error: StarletteException) -> Response:
         return answer(request, error.status_code, str(error.detail))
+
+    @app.exception_handler(NoLonger)
+    def gone(request: Request, error: NoLonger) -> Response:
+        # only instead of a page: a form, a file or a call of the API would take the answer for what it asked for
+        if getattr(request.scope.get("route"), "response_class", None) is not HTMLResponse:
+            return answer(request, error.status_code, str(error.detail))
+        return pages.show(request, "gone.html", gone=error)
 
     # Starlette prefers a handler of a status to one of a class
     @app.exception_handler(404)

@@ -15,9 +15,9 @@ from gitsync.operator.kinds import AGENT, SYSTEM
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.access import current_user
 from gitsync.server.backend import Backend
-from gitsync.server.formatting import visible
+from gitsync.server.formatting import utc, visible
 from gitsync.server.queries.agents import FoundAgent, find_agent
-from gitsync.server.queries.object_details import FoundObject
+from gitsync.server.queries.object_details import REMOVED, FoundObject, LastChange, last_change, last_sync
 from gitsync.server.queries.waiting import PendingPlans
 from gitsync.server.templates import Pages
 from gitsync.services.requests import UserRequests
@@ -66,12 +66,47 @@ SystemKey = Annotated[OwnerKey, Depends(_system_key)]
 BackendOf = Annotated[Backend, Depends(_backend)]
 
 
+class NoLonger(HTTPException):
+    """
+    Something that the history or the audit knows, and that has no page any more: answered with what happened to it.
+
+    ``name`` is its text, ``owner`` the key of what applied it, or its own where it is an owner. A page answers 200:
+    links of histories and timelines lead to it. A call of the API answers 410.
+    """
+
+    def __init__(self, name: str, owner: str, change: LastChange, *, is_owner: bool = False) -> None:
+        self.name = visible(name)
+        self.owner = owner
+        self.is_owner = is_owner
+        self.change = change
+        super().__init__(410, f"{self.text} at {utc(change.time)}.")
+
+    @property
+    def text(self) -> str:
+        """The sentence without the time of the change."""
+        if self.change.is_removal:
+            return f"{self.name} was {REMOVED[self.change.action]}"
+        if self.is_owner:
+            return f"{self.name} is not in the cluster; its last sync started"
+        return f"{self.name} is not in the cluster, or not part of this application; last change: {self.change.action}"
+
+
+def owner_missing(backend: Backend, key: str, text: str) -> HTTPException:
+    """Return the answer for an owner that is not in the cluster; ``text`` is for one that was never synced."""
+    change = last_sync(backend, key)
+    if change is None:
+        return HTTPException(404, text)
+    owner = OwnerKey.parse(key)
+    return NoLonger(f"{owner.of.kind} {owner.namespace}/{owner.name}", key, change, is_owner=True)
+
+
 def _application_or_404(backend: BackendOf, namespace: str, name: str) -> ApplicationView:
-    """Return the application of a path, or answer 404."""
+    """Return the application of a path; answer what happened to one that is gone, else 404."""
     view = backend.view.application(f"{namespace}/{name}")
     if view is None:
-        # also where the user may not see it: 403 would confirm that it exists
-        raise HTTPException(404, f"Application {visible(namespace)}/{visible(name)} not found.")
+        # also where the user may not see it, who sees no history of it: 403 would confirm that it exists
+        text = f"Application {visible(namespace)}/{visible(name)} not found."
+        raise owner_missing(backend, f"{namespace}/{name}", text)
     return view
 
 
@@ -87,7 +122,7 @@ def ref_named(path: str) -> ObjectRef:
 
 
 def find_object(backend: BackendOf, view: ViewOf, ref: Annotated[str, Query(max_length=1200)]) -> FoundObject:
-    """Return the object of a request; answer 404 where there is none."""
+    """Return the object of a request; answer what removed one that is gone, and 404 where nothing is known of it."""
     try:
         wanted = ObjectRef.from_path(ref)
     except ValueError:
@@ -96,6 +131,9 @@ def find_object(backend: BackendOf, view: ViewOf, ref: Annotated[str, Query(max_
     # an object may also be a part of a declared one, such as a Pod: live, but without an item
     object = FoundObject(view, wanted, item, backend.view.live(view.key, wanted))
     if not object.manifest:
+        change = last_change(backend, view.key, wanted)
+        if change is not None:
+            raise NoLonger(str(wanted), view.key, change)
         raise HTTPException(404, f"{visible(wanted)} is not in the cluster, or not part of this application.")
     return object
 
@@ -103,9 +141,10 @@ def find_object(backend: BackendOf, view: ViewOf, ref: Annotated[str, Query(max_
 FoundOf = Annotated[FoundObject, Depends(find_object)]
 
 
-def agent_or_404(agents: Iterable[FoundAgent], namespace: str, name: str) -> FoundAgent:
-    """Return an agent by its name, or answer 404."""
+def agent_or_404(backend: Backend, agents: Iterable[FoundAgent], namespace: str, name: str) -> FoundAgent:
+    """Return an agent by its name; answer what happened to one that is gone, else 404."""
     agent = find_agent(agents, namespace, name)
     if agent is None:
-        raise HTTPException(404, f"No agent {visible(namespace)}/{visible(name)} in any application.")
+        text = f"No agent {visible(namespace)}/{visible(name)} in any application."
+        raise owner_missing(backend, str(OwnerKey(AGENT, namespace, name)), text)
     return agent

@@ -261,7 +261,7 @@ def agent_prompts(backend: BackendOf, namespace: str, name: str) -> PageModel[Pr
     """Return the versions of an agent's prompts: of now, in other environments, in Git, kept ones, those of syncs."""
     # all agents, not only this one: its counterparts in other environments have versions too
     known = agent_list.agents_of(backend)
-    versions = versions_of(backend, known, agent_or_404(known, namespace, name))
+    versions = versions_of(backend, known, agent_or_404(backend, known, namespace, name))
     return PageModel(items=[PromptModel.model_validate(version) for version in versions], total=len(versions))
 
 

@@ -188,7 +188,7 @@ def act(
         raise WrongState("was created again since the page was shown", object=str(subject.ref), hint="open it again")
     wanted = WorkloadRequest(action, live)
     requests.change_workload(view, backend.workloads, wanted, reviewer(user, by), line(reason))
-    # a Pod that is gone has no page
+    # the page of the Application has the Pod that takes the place of a deleted one
     is_kept = action is WorkloadAction.RESTART
     response = RedirectResponse(object_url(view.key, subject.ref.path) if is_kept else app_url(view.key), 303)
     leave_notice(response, action.value)

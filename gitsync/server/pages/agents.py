@@ -20,11 +20,20 @@ from gitsync.objects.manifest import at, group_of
 from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
-from gitsync.operator.kinds import AGENT
+from gitsync.operator.kinds import AGENT, SYSTEM
 from gitsync.ports import KubernetesEvent
 from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
-from gitsync.server.dependencies import AgentKey, PagesOf, SearchText, Start, SystemKey, UserOf, agent_or_404
+from gitsync.server.dependencies import (
+    AgentKey,
+    PagesOf,
+    SearchText,
+    Start,
+    SystemKey,
+    UserOf,
+    agent_or_404,
+    owner_missing,
+)
 from gitsync.server.formatting import app_url, parse_time, visible
 from gitsync.server.pages.plan import ReviewDraft, Typed, decision_of
 from gitsync.server.problems import status_of
@@ -151,7 +160,8 @@ def system(request: Request, pages: PagesOf, namespace: str, name: str) -> HTMLR
     backend = pages.engine
     shown = find_system(backend.view.applications(), backend.view.live, namespace, name)
     if shown is None:
-        raise HTTPException(404, f"No system {visible(namespace)}/{visible(name)} in any application.")
+        text = f"No system {visible(namespace)}/{visible(name)} in any application."
+        raise owner_missing(backend, str(OwnerKey(SYSTEM, namespace, name)), text)
     agents = {agent.ref.name: agent.live for agent in agents_of(backend) if agent.ref.namespace == namespace}
     policies = policies_of(backend.view.applications(), namespace, agents.values(), backend.view.owned_by)
     return pages.show(
@@ -251,7 +261,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
     owner = OwnerKey(AGENT, namespace, name)
     if find_agent(known, namespace, name) is None and find_held_owner(backend, owner.ref) is not None:
         return RedirectResponse(app_url(str(owner)) + "/plan", 303)
-    subject = agent_or_404(known, namespace, name)
+    subject = agent_or_404(backend, known, namespace, name)
     events, problem = _events(backend, subject)
     pods = pods_of(backend, subject.live)[:_PODS]
     metrics = backend.pod_usage.by_pod() if pods else {}
@@ -359,7 +369,7 @@ def prompts(
 ) -> HTMLResponse:
     """Compare two versions of an agent's prompts word by word, by default that of now with another."""
     known = agents_of(pages.engine)
-    versions = versions_of(pages.engine, known, agent_or_404(known, namespace, name))
+    versions = versions_of(pages.engine, known, agent_or_404(pages.engine, known, namespace, name))
     # a version may have gone since the page was opened: the default one is compared
     new = _version(versions, after) or next(iter(versions), None)
     old = _version(versions, before) or next(

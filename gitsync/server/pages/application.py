@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from gitsync.objects.phase import SyncStatus
-from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ResourceView
 from gitsync.server.dependencies import PagesOf, Start, ViewOf
 from gitsync.server.pages.layout import show_application
@@ -82,11 +81,7 @@ def events(request: Request, pages: PagesOf, view: ViewOf) -> HTMLResponse:
     """Show what changed since the controller started, newest first."""
     kept = [event for event in pages.engine.view.events(limit=_KEPT_EVENTS) if event.application == view.key]
     # the last ones, the newest first
-    shown = kept[: -_EVENTS - 1 : -1]
-    refs = {event.ref for event in shown if event.ref}
-    # what was pruned since has no page of its own
-    live = {ref for ref in refs if pages.engine.view.live(view.key, ObjectRef.from_path(ref))}
-    return show_application(pages, request, view, "events", events=shown, live=live)
+    return show_application(pages, request, view, "events", events=kept[: -_EVENTS - 1 : -1])
 
 
 @router.get("/policy", response_class=HTMLResponse)

@@ -12,6 +12,7 @@ from gitsync.kube.quantity import parse
 from gitsync.kube.references import Relation, pod_template, references
 from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
+from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView
 from gitsync.server.backend import Backend
@@ -41,6 +42,55 @@ class FoundObject:
     def manifest(self) -> Manifest:
         """The live manifest, else the one that Git declares."""
         return self.live or self.desired or {}
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """
+    What removed an object or changed it last: an action of a sync or of a user, at a time (aware).
+
+    ``commit`` is the full id of what was synced, empty for an action of a user; ``sync`` is 0 where only the audit has
+    the change.
+    """
+
+    action: str
+    time: datetime
+    commit: str
+    person: str
+    sync: int = 0
+
+    @property
+    def is_removal(self) -> bool:
+        """Whether it took the object out of the cluster, or out of its Application."""
+        return self.action in REMOVED
+
+
+REMOVED: Final = {"prune": "pruned", "release": "released (it stays in the cluster)", "delete-pod": "deleted"}
+"""Past participles of the actions after which an object has no page any more."""
+
+
+def last_change(backend: Backend, key: str, ref: ObjectRef) -> LastChange | None:
+    """Return the last change of an object by its Application or a user, None where no record has one."""
+    for record in backend.records.history(key):
+        for step in record.steps:
+            if step.ref == ref.path and step.outcome is Outcome.SUCCEEDED:
+                return LastChange(step.action, record.started, record.commit.id, record.commit.author, record.id)
+    # the audit is kept longer than the history, and has what users did to Pods
+    links = backend.records.audit_records(key, resource=ref.path, outcome=Outcome.SUCCEEDED.value, limit=1)
+    return next(
+        (LastChange(link.action, link.timestamp, link.commit, link.approver or link.author) for link in links), None
+    )
+
+
+def last_sync(backend: Backend, key: str) -> LastChange | None:
+    """Return the last sync of an owner that may be gone, None where no history has one."""
+    return next(
+        (
+            LastChange(record.trigger, record.started, record.commit.id, record.commit.author, record.id)
+            for record in backend.records.history(key, limit=1)
+        ),
+        None,
+    )
 
 
 def events_of(backend: Backend, subject: FoundObject) -> tuple[KubernetesEvent, ...]:

@@ -125,8 +125,7 @@ def decision_entry(link: AuditRecord) -> TimelineEntry:
     kind = link.action
     title = _TITLES.get(link.action, link.action)
     if link.action in ("restart", "delete-pod"):
-        if link.action == "restart":  # a Pod that was deleted has no page
-            url = object_url(link.application, link.resource)
+        url = object_url(link.application, link.resource)
         title = f"{title}: {visible(ObjectRef.from_path(link.resource))}"
     if link.action == "sync" and link.outcome is not Outcome.SUCCEEDED:
         kind = "refused"

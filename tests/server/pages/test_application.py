@@ -9,10 +9,8 @@ from datetime import timedelta
 import pytest
 
 from gitsync.objects.application import NamedSource, SourceGroup
-from gitsync.ports import StateEvent
-from tests.links import links, prose
 from tests.server.conftest import Open
-from tests.server.fakes import NOW, application, resource
+from tests.server.fakes import NOW, application
 
 
 @pytest.mark.parametrize(
@@ -72,18 +70,3 @@ def test_a_commit_that_does_not_render_has_no_plan_that_matches(site: Open) -> N
     assert "a.yaml:3: it is invalid" in page
     assert "No plan exists for" in page
     assert "Nothing to do" not in page
-
-
-def test_an_event_links_its_object_while_it_exists(site: Open) -> None:
-    opened = site([application("shop", resources=[resource("web", "Deployment")])])
-    refs = ("apps/Deployment/shop/web", "/ConfigMap/shop/pruned")
-    opened.engine.view.kept = [
-        StateEvent(number, NOW, "gitsync/shop", "resource", "changed", ref) for number, ref in enumerate(refs, start=1)
-    ]
-
-    page = opened.get("/apps/gitsync/shop/events").text
-
-    assert "ConfigMap pruned changed" in prose(page)
-    assert [link for link in links(page) if "/object?" in link] == [
-        "/apps/gitsync/shop/object?ref=apps%2FDeployment%2Fshop%2Fweb"
-    ]

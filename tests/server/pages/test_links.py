@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -13,21 +14,29 @@ from gitsync.objects.change import HoldReason, Risk
 from gitsync.objects.health import Health
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.user import User
-from gitsync.ports import ApplicationView, ResourceView
-from tests.links import follow
+from gitsync.ports import ApplicationView, ResourceView, StateEvent
+from gitsync.server.formatting import object_url
+from tests.links import follow, links, prose
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, changed, edited, resource
 from tests.server.pages.test_agents import SPEC, STATUS, held, live
 
 _OWNERS = ("gitsync/shop", "shop/agent:triage", "shop/multiagentsystem:desk", "gitsync/applicationset:tenants")
+_DELETED = ("gitsync/closed", "shop/agent:retired", "shop/multiagentsystem:retired")
+"""Owners that are in no cluster any more, and in the history."""
+PRUNED = "/ConfigMap/shop/pruned"
 
 
 def sync(owner: str, trigger: str = "commit") -> SyncRecord:
     """Return a sync that changed a ConfigMap."""
     difference = {"path": ".data.mode", "live": "open", "desired": "closed", "owners": [{"manager": "kubectl-edit"}]}
     step = Step("/ConfigMap/shop/a", "update", "Safe", "why", Outcome.SUCCEEDED, differences=(difference,))
+    pruned = replace(step, ref=PRUNED, action="prune", differences=())
     commit = Commit("c" * 40 if owner == "gitsync/shop" else "generation-1", "Ada", message="Open the shop")
-    return SyncRecord(owner, commit, trigger, NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
+    return SyncRecord(owner, commit, trigger, NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step, pruned))
+
+
+DELETED_POD = AuditRecord("", "delete-pod", "/Pod/shop/web-1", Outcome.SUCCEEDED, NOW, "", approver="ada")
 
 
 def parts() -> list[ResourceView]:
@@ -72,7 +81,9 @@ def filled(site: Open, view: ApplicationView) -> Site:
     """Open a dashboard with syncs and decisions of each kind of owner."""
     opened = site([view, application("blog")])
     records = opened.engine.records
-    for owner in _OWNERS:
+    opened.engine.view.kept = [StateEvent(1, NOW, "gitsync/shop", "resource", "changed", PRUNED)]
+    records.audit([replace(DELETED_POD, application="gitsync/shop")])
+    for owner in (*_OWNERS, *_DELETED):
         records.save(sync(owner))
         records.save(sync(owner, "drift"))
         records.audit([AuditRecord.by_user(owner, "approve", User("ada"), NOW, "good")])
@@ -86,6 +97,36 @@ def test_every_link_leads_to_a_page(site: Open, view: ApplicationView) -> None:
     followed = follow(lambda path: ((answer := opened.get(path)).status, answer.text), except_for=reverts)
     assert followed.failures == {}
     assert {"/agents/shop/triage/history/3", "/agents/systems/shop/desk/history/5"} <= set(followed.pages)
+    gone = {"/apps/gitsync/closed", "/agents/shop/retired", "/agents/systems/shop/retired"}
+    assert {*gone, object_url("gitsync/shop", PRUNED), object_url("gitsync/shop", "/Pod/shop/web-1")} <= set(
+        followed.pages
+    )
+
+
+def test_the_page_of_what_is_gone_says_when_and_by_what(site: Open) -> None:
+    opened = filled(site, application("shop", [resource("a")]))
+
+    page = opened.get(object_url("gitsync/shop", PRUNED))
+    assert page.status == 200
+    assert "ConfigMap shop/pruned was pruned at 2026-03-01 12:00:00 UTC by Ada in commit ccccccc." in prose(page.text)
+    assert {"/apps/gitsync/shop/history/2", "/apps/gitsync/shop"} <= set(links(page.text))
+    # of a user's action, which belongs to no sync
+    pod = prose(opened.get(object_url("gitsync/shop", "/Pod/shop/web-1")).text)
+    assert "Pod shop/web-1 was deleted at 2026-03-01 12:00:00 UTC by ada." in pod
+    deleted = prose(opened.get("/apps/gitsync/closed").text)
+    assert (
+        "Application gitsync/closed is not in the cluster; its last sync started at 2026-03-01 12:00:00 UTC" in deleted
+    )
+    # a call of the API, a file and a form get no page in place of what they asked for
+    wanted = f"object?ref={quote(PRUNED, safe='')}"
+    answer = opened.get(f"/api/v1/applications/gitsync/shop/{wanted}")
+    assert (answer.status, json.loads(answer.text)["detail"]) == (
+        410,
+        "ConfigMap shop/pruned was pruned at 2026-03-01 12:00:00 UTC.",
+    )
+    assert opened.get(f"/apps/gitsync/shop/{wanted.replace('?', '/logs.txt?')}").status == 410
+    assert opened.get(object_url("gitsync/shop", "/ConfigMap/shop/never")).status == 404
+    assert opened.get("/apps/gitsync/never").status == opened.get("/agents/shop/never").status == 404
 
 
 def links_to_changes(page: str) -> list[str]:
