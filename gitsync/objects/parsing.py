@@ -47,6 +47,8 @@ class Spec(BaseModel):
     """What to write instead of a field of Argo CD or Flux that this spec does not have."""
 
     model_config = ConfigDict(
+        # A process uses few of the models; the first use of one builds its validator, under pydantic's lock.
+        defer_build=True,
         frozen=True,
         # The string "false" is not converted to true.
         strict=True,
