@@ -25,7 +25,8 @@ RIGHTS = "GITSYNC_TEST_RIGHTS"
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     """A stage on the sandbox or on the cluster that the environment names; everything is removed afterwards."""
     if request.param == "sandbox":
-        with Sandbox() as sandbox:
+        runs = request.node.get_closest_marker("images")
+        with Sandbox(images=runs.args[0] if runs is not None else None) as sandbox:
             made = Stage(tmp_path, sandbox.kubeconfig(tmp_path / "kubeconfig"), is_real=False)
             _limit(made, request)
             yield made
