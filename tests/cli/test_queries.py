@@ -64,6 +64,21 @@ def test_an_edit_by_hand_is_listed_with_field_values_manager_and_time(shop: Shop
     assert shop("status", "shop").code == 1  # suspended, and it differs from Git
 
 
+def test_a_plan_names_the_verdicts_on_copies(shop: Shop) -> None:
+    shop.world.stop()
+    path = "/apis/gitsync.dev/v1alpha1/namespaces/gitsync/applications/shop"
+    app = shop.world.client.get(path)
+    row = {"object": "apps/Deployment/shop/triage", "digest": "d1", "attempt": 1, "at": "2026-01-01T12:00:00Z"}
+    verdict = {"result": "Failed", "passed": 0, "cases": 1, "message": "0 of 1 cases passed; failed: manners"}
+    running = {**row, "digest": "d2"}
+    app["status"]["evaluations"] = [{**row, **verdict}, running]
+    shop.world.client.send("PUT", f"{path}/status", app)
+    line = "evaluation of Deployment shop/triage: Failed, 0 of 1 cases passed; failed: manners"
+    assert [text for text in shop("plan", "shop").out.splitlines() if text.startswith("evaluation")] == [line]
+    (evaluation,) = shop("plan", "shop", "-o", "json").json["evaluations"]
+    assert (evaluation["agent"], evaluation["result"]) == ("Deployment shop/triage", "Failed")
+
+
 def test_what_git_did_since_is_a_difference_but_no_drift(shop: Shop) -> None:
     shop("suspend", "shop", "--reason", "incident")
     until(lambda: shop.world.status()["phase"] == "Suspended", 5, shop.world.status)

@@ -41,6 +41,7 @@ from gitsync.server.queries.agent_changes import AgentChange, agent_changes, pro
 from gitsync.server.queries.agents import (
     NAMES,
     SYNCS,
+    EvaluationRow,
     FoundAgent,
     agent_row,
     agents_of,
@@ -286,6 +287,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         budget=budget_rows(subject.live),
         budget_message=visible(str(at(subject.live, "status", "budget", "message", default=""))),
         roles=role_rows(subject, syncs),
+        evaluation=EvaluationRow.of(subject.judged),
         prompts=prompt_history(subject, backend.view.owned_by, syncs),
         declared=[(visible(prompt.name), visible(prompt.text)) for prompt in subject.settings.prompts],
         prompt_sync=prompt_syncs(syncs, [subject]).get(subject.ref),

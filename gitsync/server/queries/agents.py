@@ -453,19 +453,29 @@ def _traffic(status: Mapping[str, Any], roles: RevisionRoles) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
-    """The newest verdict of the evaluations of an Agent: of which revision, as text, and its cases."""
+    """
+    The newest verdict of the evaluations of an agent: of which revision, as text, why, and its cases.
+
+    ``revision`` is empty where it was asked before the apply.
+    """
 
     revision: str
     text: str
+    message: str
     cases: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, verdict: Mapping[str, Any]) -> EvaluationRow | None:
+        """Return the row of a verdict in a status, None for an empty one."""
+        if not verdict:
+            return None
+        revision, message = (visible(str(verdict.get(name, ""))) for name in ("revision", "message"))
+        return cls(revision, _verdict_text(verdict), message, _cases(verdict))
 
 
 def evaluation_of(ref: ObjectRef, live: Manifest | None, status: Mapping[str, Any]) -> EvaluationRow | None:
     """Return the newest verdict on an Agent, or on another object of an Application with a status; None without one."""
-    verdict = evaluation_verdict(live or {}) if _is_ours(ref) else object_verdict(status, ref)
-    if not verdict:
-        return None
-    return EvaluationRow(visible(str(verdict.get("revision", ""))), _verdict_text(verdict), _cases(verdict))
+    return EvaluationRow.of(evaluation_verdict(live or {}) if _is_ours(ref) else object_verdict(status, ref))
 
 
 def object_verdict(status: Mapping[str, Any], ref: ObjectRef) -> Mapping[str, Any]:

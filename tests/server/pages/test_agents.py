@@ -14,7 +14,7 @@ from gitsync.objects.change import ABSENT, Difference, FieldDifference, FieldOwn
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ref_of
-from gitsync.ports import MetricSeries, ResourceView
+from gitsync.ports import ApplicationView, MetricSeries, ResourceView
 from tests.server.conftest import Open
 from tests.server.fakes import NOW, application, changed, resource
 
@@ -206,6 +206,41 @@ def test_a_plan_shows_the_newest_evaluation_of_the_agents_that_it_changes(site: 
     assert page.count("Newest evaluation") == 1
     for text in ("Failed 3/4", "refund", "passed", "the answer promises a refund"):
         assert text in page
+
+
+def evaluated(object: str) -> dict[str, Any]:
+    """Return what an Application keeps of an evaluation before the apply."""
+    verdict = {"result": "Failed", "passed": 3, "cases": 4, "message": "3 of 4 cases passed", "results": RESULTS}
+    return {"object": object, "digest": "d1", "attempt": 1, "at": "2026-01-01T12:00:00Z", **verdict}
+
+
+def with_evaluations(manifest: Manifest, *evaluations: dict[str, Any]) -> ApplicationView:
+    changing = resource("triage", sync="OutOfSync", differences=(changed(),))
+    step = replace(changing.change, ref=ref_of(manifest), live=manifest)
+    view = application(resources=[replace(changing, ref=ref_of(manifest), change=step)])
+    return replace(view, status={**view.status, "evaluations": list(evaluations)})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "object"),
+    [
+        (workload("triage"), "apps/Deployment/shop/triage"),
+        (live("Agent", "triage", "kagent.dev/v1alpha2", spec={"type": "Declarative"}), "kagent.dev/Agent/shop/triage"),
+    ],
+)
+def test_agents_of_other_kinds_show_the_cases_of_their_verdict(site: Open, manifest: Manifest, object: str) -> None:
+    running = {"object": object, "digest": "d2", "attempt": 1, "at": "2026-01-01T13:00:00Z"}
+    opened = site([with_evaluations(manifest, evaluated(object), running)])
+    page = opened.get("/agents/shop/triage").text
+    for text in ("Evaluation before the apply", "Failed 3/4: 3 of 4 cases passed", *RESULTS[0].values()):
+        assert text in page
+    (row,) = json.loads(opened.get("/api/v1/agents").text)["items"]
+    assert (row["evaluation"], row["failedEvaluation"]) == ("", "Failed 3/4")
+    plan = opened.get("/apps/gitsync/shop/plan").text
+    assert plan.count("Newest evaluation") == 1
+    assert RESULTS[0]["message"] in plan
+    other = site([with_evaluations(manifest, evaluated("/ConfigMap/shop/triage"))])
+    assert "Evaluation before the apply" not in other.get("/agents/shop/triage").text
 
 
 @pytest.mark.parametrize(
