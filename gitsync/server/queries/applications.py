@@ -86,6 +86,8 @@ class AppRow:
     set: str = ""
     object: str = ""
     """The path of the object that the reason is about."""
+    cause: str = ""
+    """The applied commit that may be why, empty where it is none."""
     also: tuple[AppVerdict, ...] = ()
 
     @property
@@ -99,6 +101,7 @@ class AppRow:
                 since_time=other.since,
                 rank=other.rank,
                 object=other.object,
+                cause=other.cause,
                 also=(),
             )
             for other in self.also
@@ -144,6 +147,7 @@ def app_row(view: ApplicationView) -> AppRow:
         sequence=view.sequence,
         set=view.application.set if view.application is not None else "",
         object=verdict.object,
+        cause=verdict.cause[:7],
         also=verdict.also,
     )
 

@@ -21,9 +21,11 @@ from gitsync.objects.conditions import (
     first_problem,
 )
 from gitsync.objects.health import Health
+from gitsync.objects.manifest import at
 from gitsync.objects.phase import Phase, SyncStatus
 from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.formatting import visible
+from gitsync.server.queries.differences import changed_in_cluster
 from gitsync.server.queries.objects import added_settings, by_severity
 from gitsync.server.queries.words import words
 
@@ -38,8 +40,9 @@ class AppVerdict:
     """
     A state of an application by its name in the API, its reason, and since when (RFC 3339) it holds.
 
-    ``object`` is the path of the object that the reason is about, empty where there is none. ``also`` are the further
-    states of the worst one: a plan that waits does not hide a crash, nor the other way round.
+    ``object`` is the path of the object that the reason is about, ``cause`` the id of the applied commit that may have
+    brought it into the state; each is empty where there is none. ``also`` are the further states of the worst one: a
+    plan that waits does not hide a crash, nor the other way round.
     """
 
     state: str
@@ -47,6 +50,7 @@ class AppVerdict:
     since: str = ""
     is_suspended: bool = False
     object: str = ""
+    cause: str = ""
     also: tuple[AppVerdict, ...] = ()
 
     @property
@@ -90,7 +94,8 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
     if health == "Degraded" or (health == "Missing" and (sick is not None or not view.resources)):
         reason = _health_reason(sick) if sick is not None else first_problem(status) or message
         path = sick.ref.path if sick is not None else ""
-        yield AppVerdict(health, visible(reason), str(status.get("healthSince", "")), object=path)
+        since = str(status.get("healthSince", ""))
+        yield AppVerdict(health, visible(reason), since, object=path, cause=_cause(view, sick, since))
     if phase is Phase.DRIFTED:
         added = _added_settings(view)
         drifted = AppVerdict(phase.value, visible(message), phase_since)
@@ -105,6 +110,20 @@ def _verdicts(view: ApplicationView) -> Iterator[AppVerdict]:
         difference = message.partition("; ")[2]
         reason = "; ".join(filter(None, ("Nothing is synced until it is resumed", difference)))
         yield AppVerdict(phase.value, visible(reason), phase_since)
+
+
+def _cause(view: ApplicationView, sick: ResourceView | None, since: str) -> str:
+    """
+    Return the applied commit where it may have made an object sick, else nothing.
+
+    It did not where others changed the object since, or where the object was sick before the commit was applied.
+    """
+    applied = str(at(view.status, "revision", "applied", default=""))
+    if sick is None or changed_in_cluster(view, sick) is not None:
+        return ""
+    # newest first: its first sync, not a later one that corrected drift; the history may no longer have it
+    starts = [item.get("startedAt", "") for item in view.status.get("history") or () if item.get("revision") == applied]
+    return applied if not starts or not since or starts[-1] <= since else ""
 
 
 def _unusable_input(status: dict[str, Any]) -> AppVerdict | None:

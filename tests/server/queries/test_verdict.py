@@ -15,7 +15,7 @@ from gitsync.objects.conditions import GROUP_UNAVAILABLE
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import Commit, Outcome, SyncRecord
-from gitsync.ports import ApplicationView
+from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.formatting import breakable, day_and_time, duration, yaml_parts
 from gitsync.server.notify.notices import notices_of
 from gitsync.server.queries.applications import HEALTH_STATES, SYNC_STATES
@@ -26,6 +26,7 @@ from tests.server.fakes import NOW, application, changed, edited, resource
 
 SINCE = {"phaseSince": "2026-03-01T11:59:53Z", "healthSince": "2026-03-01T11:50:00Z"}
 SHOP = "/apps/gitsync/shop"
+CRASH = resource("web", "Deployment", health=Health.DEGRADED, message="CrashLoopBackOff")
 
 
 def view(*, message: str = "", **options: Any) -> ApplicationView:
@@ -116,6 +117,32 @@ def test_a_failure_leads_to_its_log_events_commit_and_revert(site: Open) -> None
     claim = replace(resource("data"), health=HealthStatus(Health.DEGRADED, "lost"))
     other = site([view(resources=[claim], health="Degraded")]).get(SHOP).text.partition('class="causes"')[2]
     assert "/object/logs" not in other.partition("</span>")[0], "a ConfigMap has no log"
+
+
+@pytest.mark.parametrize(
+    ("crash", "started", "is_offered"),
+    [
+        pytest.param(CRASH, "2026-03-01T11:49:58Z", True, id="after its sync"),
+        pytest.param(CRASH, "2026-03-01T11:55:00Z", False, id="before its sync"),
+        pytest.param(
+            edited(replace(CRASH, change=replace(CRASH.change, action=Action.UPDATE, differences=(changed(),)))),
+            "2026-03-01T11:49:58Z",
+            False,
+            id="after an edit by hand",
+        ),
+    ],
+)
+def test_a_crash_offers_the_revert_of_a_commit_that_may_be_why(
+    site: Open, crash: ResourceView, started: str, is_offered: bool
+) -> None:
+    broken = view(resources=[crash], health="Degraded")
+    applied = broken.status["revision"]["applied"]
+    # a later sync of the commit, of drift, is not when it was applied
+    syncs = [{"revision": applied, "startedAt": "2026-03-01T11:58:00Z"}, {"revision": applied, "startedAt": started}]
+    page = site([replace(broken, status={**broken.status, "history": syncs})]).get(SHOP).text
+    banner = page.partition('class="causes"')[2].partition("</span>")[0]
+    assert "/object/logs" in banner
+    assert (f"/revert?commit={applied[:7]}" in banner) == is_offered
 
 
 @pytest.mark.parametrize(
