@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,29 @@ def test_a_model_that_fails_is_not_another_one(servers: ContractServers, status:
 def test_a_model_server_may_lack_the_list(servers: ContractServers) -> None:
     servers.status = 404
     assert observe(servers).contract.models["model"].entry == {}
+
+
+def of_llama_cpp(created: int, parameters: int = 27168) -> dict[str, Any]:
+    """Return models and completion as the server of llama.cpp b11549 answers, with a tiny model of random weights."""
+    meta = {"vocab_type": 1, "n_vocab": 263, "n_ctx": 256, "n_embd": 32, "n_params": parameters, "size": 4 * parameters}
+    entry = {"id": MODEL, "aliases": [MODEL], "object": "model", "owned_by": "llamacpp", "meta": meta}
+    choice = {"finish_reason": "length", "index": 0, "message": {"role": "assistant", "content": "&"}}
+    known = {"model": MODEL, "system_fingerprint": "b0-unknown", "object": "chat.completion", "choices": [choice]}
+    seconds = {"prompt_ms": created % 7, "predicted_ms": created % 5}
+    return {
+        "models": [{**entry, "created": created}],
+        "completion": {**known, "created": created, "id": f"chatcmpl-{created}", "timings": seconds},
+    }
+
+
+def test_the_server_of_llama_cpp_is_compared_by_what_it_says_of_its_model(servers: ContractServers) -> None:
+    servers.answers |= of_llama_cpp(1_795_750_601)
+    before = observe(servers).contract
+    servers.answers |= of_llama_cpp(1_795_750_733)
+    assert differences(before, observe(servers).contract, of(servers)) == (), "a restart"
+    servers.answers |= of_llama_cpp(1_795_750_801, parameters=62528)
+    (larger,) = differences(before, observe(servers).contract, of(servers))
+    assert larger.kind is DriftKind.OTHER_MODEL
 
 
 def test_hosts_that_do_not_answer_are_named() -> None:
