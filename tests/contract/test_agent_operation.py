@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gitsync.agents.expansion import revisions
-from gitsync.agents.keys import ABORT
+from gitsync.agents.keys import ABORT, UPGRADE
 from gitsync.cli.main import app
 from gitsync.objects.manifest import Manifest, at
 from gitsync.operator import waves
@@ -82,10 +82,9 @@ def test_a_removed_volume_is_deleted_only_by_its_own_approval(stage: Stage) -> N
     eventually(stage, is_deleted)
 
 
-def test_a_newer_expansion_replaces_no_pod(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    serves(stage)
+def upgrade(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the controller by a newer one, which gives Pods another grace period."""
     stage.stop()
-    serving, sets = template(stage), replica_sets(stage)
     older = revisions.pod_template
 
     def newer(*arguments: Any) -> Manifest:
@@ -93,13 +92,40 @@ def test_a_newer_expansion_replaces_no_pod(stage: Stage, monkeypatch: pytest.Mon
         return {**made, "spec": {**made["spec"], "terminationGracePeriodSeconds": 77}}
 
     monkeypatch.setattr(revisions, "pod_template", newer)
+    version = revisions.EXPANSION_VERSION + 1
     for module in (revisions, waves):
-        monkeypatch.setattr(module, "EXPANSION_VERSION", revisions.EXPANSION_VERSION + 1)
+        monkeypatch.setattr(module, "EXPANSION_VERSION", version)
     stage.start()
+
+
+def test_a_newer_expansion_replaces_no_pod(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    serves(stage)
+    serving, sets = template(stage), replica_sets(stage)
+    upgrade(stage, monkeypatch)
     change = "spec.terminationGracePeriodSeconds: nothing -> 77"
     eventually(stage, lambda: at(status(stage), "expansion", "changes", default=[]) == [change])
     until_quiet(lambda: stage.live("Deployment", "helper", api="apps/v1")["metadata"]["generation"])
     assert (template(stage), replica_sets(stage)) == (serving, sets)
+
+
+def test_a_requested_upgrade_reaches_one_agent_at_a_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.start()
+    names = ("a", "b")
+    for name in names:
+        stage.apply(declared(stage, name))
+    for name in names:
+        runs(stage, name)
+    serving = {name: template(stage, name) for name in names}
+    upgrade(stage, monkeypatch)
+    for name in names:
+        eventually(stage, lambda name=name: at(status(stage, name), "expansion", "changes"))  # type: ignore[misc]
+        mark = {"metadata": {"annotations": {UPGRADE: f"{revisions.EXPANSION_VERSION}/1"}}}
+        stage.patch("Agent", name, mark, api=API)
+    if stage.is_real:
+        # Pods stay unready until the test sets their status.
+        eventually(stage, lambda: condition(stage, "Outdated", "b").get("reason") == "WaitsForWave")
+        assert template(stage, "b") == serving["b"]
+    eventually(stage, lambda: start_pods(stage) or all(template(stage, name) != serving[name] for name in names))
 
 
 def test_a_rotated_secret_reaches_one_agent_at_a_time(stage: Stage) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gitsync.agents.keys import BACKUP
+from gitsync.agents.rollout import context
 from gitsync.objects.manifest import at
 from tests.agents.factories import changed
 from tests.contract.agent_stage import (
@@ -211,6 +212,37 @@ def test_a_failed_first_evaluation_is_not_repeated(stage: Stage) -> None:
     until_quiet(lambda: is_failed() and jobs(stage))
     assert len(evaluated) == 1
     assert "0 of 1 cases passed" in condition(stage, "Stalled")["message"]
+
+
+def report_crash(stage: Stage, image: str) -> None:
+    """Report the containers with this image as ended again and again, as a kubelet does; the sandbox has its own."""
+    if not stage.is_real:
+        return
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}}
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    for pod in pods(stage):
+        names = [container["name"] for container in pod["spec"]["containers"] if container["image"] == image]
+        known = {"image": image, "imageID": "", "ready": False, "restartCount": 3, "state": waiting, "lastState": ended}
+        body = {"status": {"phase": "Running", "containerStatuses": [{"name": name, **known} for name in names]}}
+        if names and at(pod, "status", "containerStatuses", 0, "state") != waiting:
+            stage.patch("Pod", pod["metadata"]["name"], body, "strategic", manager="kubelet", subresource="status")
+
+
+def test_a_crashing_canary_ends_long_before_its_deadline(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_CRASH_PATIENCE", 1.0)
+    update = {"type": "Canary", "progressDeadlineSeconds": 3600, "canary": {"steps": [{"weight": 50}]}}
+    first = serves(stage, update=update, replicas=2)
+    crashing = "registry.example.com/agents/server:crash"
+    stage.apply(declared(stage, update=update, replicas=2, runtime={"image": crashing}))
+
+    def is_given_up() -> bool:
+        start_pods(stage)
+        report_crash(stage, crashing)
+        return "CrashLoopBackOff" in condition(stage, "Stalled").get("message", "")
+
+    eventually(stage, is_given_up)
+    assert status(stage)["currentRevision"] == first != status(stage)["failedRevision"]
+    eventually(stage, lambda: stage.get("Deployment", "helper-canary", api="apps/v1") is None)
 
 
 def test_a_canary_without_metrics_is_not_promoted(stage: Stage) -> None:
