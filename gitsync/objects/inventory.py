@@ -11,8 +11,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gitsync.objects.keys import AGENTS_GROUP, APPLICATION, APPLICATION_SET
 from gitsync.objects.ref import GroupKind, ObjectRef
@@ -65,7 +64,7 @@ _LISTED = 2000
 """Largest number of inventory entries that the status lists; a longer inventory is packed."""
 # Bytes of an unpacked inventory. zlib expands up to a thousand times; text that is cut off here fails as JSON.
 _LONGEST = 64 << 20
-_UNPACKED = 8
+_KEPT = 8
 """Number of long inventories that are kept unpacked."""
 
 
@@ -162,7 +161,7 @@ class Inventory:
     def from_status(cls, status: Mapping[str, Any]) -> Inventory:
         """Read what ``to_status`` wrote into a status."""
         packed = status.get("packedInventory")
-        return _unpacked(str(packed)) if packed else cls(_parsed(status.get("inventory") or ()))
+        return _UNPACKED.get(str(packed)) if packed else cls(_parsed(status.get("inventory") or ()))
 
 
 def _packed(held: Mapping[ObjectRef, InventoryEntry]) -> dict[str, Any]:
@@ -207,9 +206,35 @@ def _joined(known: str, added: str) -> str:
     return " ".join(dict.fromkeys((*known.split(), *added.split())))
 
 
-@lru_cache(maxsize=_UNPACKED)
+class _UnpackedInventories:
+    """
+    The long inventories that were read last, by their text, since each reconcile reads the same one.
+
+    A sync writes a new text with each batch: it takes the place of the one before of its Application, which is known by
+    an object of both.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._by_text: Mapping[str, Inventory] = {}
+
+    def get(self, text: str) -> Inventory:
+        """Return the inventory of a text; raise ValueError for one that is not valid."""
+        known = self._by_text
+        inventory = known.get(text)
+        if inventory is None:
+            inventory = _unpacked(text)
+            first = next(iter(inventory), None)
+            others = [(other, held) for other, held in known.items() if first not in held.entries]
+            # replaced as a whole, since threads read it without a lock
+            self._by_text = dict([*others[1 - self._size :], (text, inventory)])
+        return inventory
+
+
+_UNPACKED: Final = _UnpackedInventories(_KEPT)
+
+
 def _unpacked(text: str) -> Inventory:
-    """Return a long inventory; the last ones are kept, since each reconcile reads the same text."""
     content = zlib.decompressobj().decompress(base64.b64decode(text), _LONGEST)
     inventory = Inventory(_parsed(json.loads(content)))
     # The text is known already: an inventory that does not change is never packed again.

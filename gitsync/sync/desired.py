@@ -24,7 +24,7 @@ from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
 from gitsync.secrets import AgeKeys, check_binding, decrypt, identities_of, is_encrypted
 from gitsync.sync.cache import ReconcileCache, RenderResult
-from gitsync.sync.input import Locator, ReconcileInput, Target
+from gitsync.sync.input import Locator, ReconcileInput, SyncState, Target
 from gitsync.sync.observe import build_desired
 from gitsync.sync.polling.branches import reads
 from gitsync.sync.polling.fetch import Fetcher
@@ -147,6 +147,8 @@ class DesiredState:
         rendered = self.load(report.inputs, cache, commit)
         report.rendered = (rendered.count, rendered.warnings)
         report.remotes = rendered.remotes
+        if report.inputs.state.applied_to(report.inputs.app) == commit.id:
+            _forget_others(report.inputs.state, cache, commit)
         return rendered
 
     def last_change(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> Commit:
@@ -265,6 +267,13 @@ class DesiredState:
             if changed is not None and not reads(rendered.build.files_read, changed):
                 return rendered
         return None
+
+
+def _forget_others(state: SyncState, cache: ReconcileCache, commit: Commit) -> None:
+    """Forget the commits before the applied one, except the last good one: each takes the memory of all its objects."""
+    operation = cache.execution.operation
+    needed = {commit.id, state.last_good, operation.commit.id if operation else ""}
+    cache.render.commits = {id: made for id, made in cache.render.commits.items() if id in needed}
 
 
 def _result_of(build: Build) -> RenderResult:

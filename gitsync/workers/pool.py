@@ -264,11 +264,20 @@ class RenderPool:
             self._give_back(process, tenant, not answer.get("is_last", True))
         if "limit" not in answer:
             self._costly.discard(folder)
+        if "build" in answer:
+            self._forget_elsewhere(request, process)
         if time.monotonic() - began >= _SLOW_SECONDS:
             self._slow.add(folder)
         else:
             self._slow.discard(folder)
         return answer
+
+    def _forget_elsewhere(self, request: dict[str, Any], builder: Process) -> None:
+        """Keep a build once: the former one, which another process made, takes as much memory."""
+        with self._changed:
+            others = self._processes - {builder}
+        for process in others:
+            process.forget(request)
 
     def _take(self, request: dict[str, Any], tenant: str) -> Process:
         """Return an idle process, preferably with the folder's last build, or a new one; wait for one at the limit."""

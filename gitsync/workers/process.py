@@ -101,6 +101,10 @@ class Process:
         """Return whether the process has built the folder that a request names, and whether its repository was last."""
         return self._recent.last(request) is not None, self._last_served == request["git_dir"]
 
+    def forget(self, request: dict[str, Any]) -> None:
+        """Forget the last build of the folder that a request names, since another process has built it."""
+        self._recent.forget(request)
+
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """
         Return the answer to a request; after WorkerDied or WorkerTimeout the process cannot be used again.

@@ -214,6 +214,10 @@ class BuildHistory:
         if len(self._built) > _KEPT:
             self._built.popitem(last=False)
 
+    def forget(self, request: dict[str, Any]) -> None:
+        """Forget the last build of what a request asks for."""
+        self._built.pop(_key(request), None)
+
 
 def _key(request: dict[str, Any]) -> tuple[str, ...]:
     return request["git_dir"], request["path"], request["renderer"], repr(request.get("chart"))

@@ -47,6 +47,16 @@ def test_a_long_inventory_is_unpacked_once() -> None:
     assert Inventory.from_status(status).to_status() == status
 
 
+def test_a_later_inventory_takes_the_place_of_the_one_before() -> None:
+    first = inventory(3000).to_status()
+    before = Inventory.from_status(first)
+    other = Inventory({ref._replace(namespace="other"): entry for ref, entry in inventory(3000).entries.items()})
+    kept = Inventory.from_status(other.to_status())
+    Inventory.from_status(inventory(3001).to_status())
+    assert Inventory.from_status(dict(first)) is not before
+    assert Inventory.from_status(dict(other.to_status())) is kept
+
+
 def test_an_inventory_that_has_the_entries_already_is_the_identical_one() -> None:
     ref, other = ObjectRef("", "ConfigMap", "shop", "a"), ObjectRef("", "ConfigMap", "shop", "b")
     held = Inventory({ref: InventoryEntry("v1", "uid")})

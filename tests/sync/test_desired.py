@@ -12,6 +12,7 @@ from pyrage.x25519 import Identity
 
 from gitsync.errors import EmptyRender, InvalidInput, SourceUnavailable
 from gitsync.objects.application import Application, ChartInputs, ValuesRef, parse_application
+from gitsync.objects.change import Plan, Risk
 from gitsync.objects.charts import ChartOptions
 from gitsync.objects.keys import API_VERSION
 from gitsync.objects.manifest import Manifest
@@ -20,7 +21,7 @@ from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build, build
 from gitsync.secrets import AgeKeys
-from gitsync.sync.cache import ReconcileCache
+from gitsync.sync.cache import Operation, ReconcileCache
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.desired import DesiredState, RenderedCommit
 from gitsync.sync.input import ReconcileInput, SyncState
@@ -380,6 +381,32 @@ def test_a_reconcile_reports_what_rendering_found() -> None:
     world.desired.load_for(report, world.cache, Commit("c1"))
     assert report.stage is FailureReason.RENDER
     assert report.rendered == (1, ())
+
+
+def test_once_a_commit_is_applied_those_before_it_are_forgotten() -> None:
+    world = World(applied())
+    for number in range(1, 4):
+        world.source.commit(f"c{number}", config_map("a", x=str(number)))
+        world.load(f"c{number}")
+    report = Report(world.manifest, world.inputs())
+    world.desired.load_for(report, world.cache, Commit("c3"))
+    assert list(world.cache.render.commits) == ["c1", "c2", "c3"], "the applied one is compared with"
+    world.desired.load_for(report, world.cache, Commit("c1"))
+    assert list(world.cache.render.commits) == ["c1"]
+
+
+def test_the_last_good_commit_and_that_of_a_running_sync_stay_rendered() -> None:
+    status = applied()
+    world = World({**status, "revision": {**status["revision"], "good": "c0"}})
+    for number in range(4):
+        world.source.commit(f"c{number}", config_map("a", x=str(number)))
+    for commit in ("c0", "c2", "c1"):
+        world.load(commit)
+    plan = Plan("gitsync/shop", "c2", (), "digest", Risk.SAFE)
+    running = Operation("s", Commit("c2"), "commit", "", FakeClock().now(), began=0.0, plan=plan, begun_with=plan)
+    world.cache.execution.operation = running
+    world.desired.load_for(Report(world.manifest, world.inputs()), world.cache, Commit("c1"))
+    assert list(world.cache.render.commits) == ["c0", "c2", "c1"]
 
 
 def test_a_commit_that_changes_nothing_is_not_reported() -> None:

@@ -107,6 +107,16 @@ def test_the_last_build_of_a_folder_is_kept() -> None:
     assert recent.last({**request("a"), "renderer": "Plain"}) is None
 
 
+def test_a_build_of_another_process_is_forgotten() -> None:
+    recent = BuildHistory()
+    recent.keep(request("a"), Build((), frozenset()))
+    recent.keep(request("b"), Build((), frozenset()))
+    recent.forget(request("a", "2"))
+    recent.forget(request("never"))
+    assert recent.last(request("a")) is None
+    assert recent.last(request("b")) is not None
+
+
 def test_the_folder_that_was_not_built_for_longest_is_forgotten() -> None:
     recent = BuildHistory()
     recent.keep(request("first"), Build((), frozenset()))
