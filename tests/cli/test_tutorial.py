@@ -7,13 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 
 from gitsync.cli.output import Exit
 from tests.cli.conftest import Done, line, running
+from tests.links import follow
 from tests.waiting import until
 
 _DOCS = Path(__file__).parents[2] / "docs"
@@ -106,8 +110,27 @@ def reports(terminal: Terminal, command: str, is_expected: Callable[[str], bool]
     until(is_reported, LIMIT, lambda: outputs[-1])
 
 
+def broken_links(folder: Path) -> Mapping[str, tuple[int, str]]:
+    """Follow every link of every page of the demo as it is now; return those that lead to no page."""
+    data = folder / ".gitsync"
+    url = (data / "dashboard.url").read_text(encoding="utf-8").strip()
+    token = (data / "dashboard.token").read_text(encoding="utf-8").strip()
+
+    def get(path: str) -> tuple[int, str]:
+        request = Request(f"{url}{quote(path, safe='/?&=%+:,')}", headers={"Authorization": f"Bearer {token}"})
+        try:
+            with urlopen(request, timeout=120) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, ""
+
+    followed = follow(get)
+    assert len(followed.pages) > 300
+    return followed.failures
+
+
 @pytest.mark.timeout(3600)
-def test_every_command_of_the_tutorial_does_what_it_says(terminal: Terminal) -> None:
+def test_every_command_of_the_tutorial_does_what_it_says(terminal: Terminal, tmp_path: Path) -> None:
     start, *status = [command for command in commands(1) if command != "make run"]
     assert start == START
     assert terminal(start).code == Exit.OK
@@ -118,9 +141,11 @@ def test_every_command_of_the_tutorial_does_what_it_says(terminal: Terminal) -> 
         assert done.code == Exit.OK, (command, done)
     reports(terminal, commands(2)[-1], lambda out: "Update triage in dev" in out)
     scale, drift, suspend, resume = commands(3)
-    for command in (scale, drift, suspend, resume):
+    for command in (scale, drift, suspend):
         done = terminal(command)
         assert done.code in REPORTED, (command, done)
+    assert broken_links(tmp_path) == {}, "while an Application is suspended"
+    assert terminal(resume).code == Exit.OK
     revert, rollback, pull = commands(4)
     assert terminal(revert).code == Exit.OK
     reports(terminal, commands(2)[-1], lambda out: 'Revert "Update triage in dev"' in out)
@@ -130,6 +155,7 @@ def test_every_command_of_the_tutorial_does_what_it_says(terminal: Terminal) -> 
     for command in stop:
         assert terminal(command).code == Exit.OK, command
     reports(terminal, plan, lambda out: "stops" in out and "Dangerous" in out)
+    assert broken_links(tmp_path) == {}, "while a plan is held"
     reports(terminal, reject, lambda out: "rejected" in out)
     assert approve == "gitsync approve support-prod"
     (back,) = commands(6)
@@ -160,7 +186,7 @@ def answered(terminal: Terminal, command: str) -> str:
 
 
 @pytest.mark.timeout(3600)
-def test_every_step_of_the_readme_does_what_it_says(terminal: Terminal, demo: str) -> None:
+def test_every_step_of_the_readme_does_what_it_says(terminal: Terminal, demo: str, tmp_path: Path) -> None:
     steps = printed(demo)
     # who edits and reverts has an editor
     assert terminal(f"{START} KUBE_EDITOR=\"sed -i 's/replicas: 1/replicas: 4/'\" GIT_EDITOR=true").code == Exit.OK
@@ -199,5 +225,6 @@ def test_every_step_of_the_readme_does_what_it_says(terminal: Terminal, demo: st
         reports(terminal, "gitsync history support-agents", lambda out: 'Revert "Promise a refund"' in out)
     run("Break")
     reports(terminal, "gitsync objects app:support-dev health:Degraded", lambda out: "CrashLoopBackOff" in out)
+    assert broken_links(tmp_path) == {}, "after a failed evaluation, a revert and a crash"
     assert terminal(revert).code == Exit.OK
     reports(terminal, "gitsync objects app:support-dev health:Degraded", lambda out: "CrashLoopBackOff" not in out)
