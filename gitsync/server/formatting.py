@@ -18,8 +18,8 @@ _KEPT = frozenset("\n\t")
 # SHA-1 or SHA-256
 _COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHORT_ID = 7
-# not before a digit, since a version is one word
-_SEPARATORS = re.compile(r"(?<=[^/:.@=_][/:.@=_])(?=[^/:.@=_\d])|(?=\[)")
+# not before a digit, since a version is one word; not after an underscore, since LOG_LEVEL is one name
+_SEPARATORS = re.compile(r"(?<=[^/:.@=][/:.@=])(?=[^/:.@=\d])|(?=\[)")
 _ONE_LINE = 20
 """Characters that the narrowest column of a table has room for."""
 _FOLDERS = {"Application": "/apps", "Agent": "/agents", "MultiAgentSystem": "/agents/systems"}

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference, FieldOwner, Risk
 from gitsync.objects.health import Health
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.ports import MetricSeries, ResourceView
@@ -65,6 +66,7 @@ STATES = {
     "a request for several": ("full", "/bulk?action=suspend&app=gitsync/shop&app=gitsync/gone"),
     "objects": ("full", "/objects"),
     "a request by objects": ("full", "/bulk?action=sync&object=gitsync/shop%20/ConfigMap/shop/a"),
+    "corrected drift in changes": ("full", "/changes"),
     "no page": ("full", "/nothing"),
     "sign-in": ("closed", "/sign-in"),
     "no applications": ("empty", "/"),
@@ -130,6 +132,18 @@ PAST = [
     )
     for ref in (ObjectRef("apps", "Deployment", "shop", name) for name in ("front-door", "triage-of-tickets"))
 ]
+
+
+def corrected(length: int) -> SyncRecord:
+    """Return a sync that set back a variable of a container whose name has a length."""
+    name = "n" * length
+    path = f".spec.template.spec.containers[name={name}].env[name=LOG_LEVEL].value"
+    difference = {"path": path, "live": "debug", "desired": "info", "owners": [{"manager": "kubectl-set"}]}
+    step = Step(f"apps/Deployment/shop/{name}", "update", "Safe", "", Outcome.SUCCEEDED, differences=(difference,))
+    commit = Commit("c" * 40, "Ada", message="Run a fourth triage agent")
+    return SyncRecord("gitsync/shop", commit, "drift", NOW, 9, Outcome.SUCCEEDED, "Safe", "d", steps=(step,))
+
+
 TROUBLE = resource("web", "Deployment", health=Health.DEGRADED, message="image not found")
 WITHOUT_TIME = application(
     "drifted", [edited(resource("note", sync="OutOfSync", differences=(changed(),)))], phase="Drifted"
@@ -162,6 +176,9 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
             still = engine(tmp_path_factory.mktemp(name), shown)
             still.pull_requests.views = [PROPOSED]
             still.records.audit(PAST)
+            # of many lengths: the variable is at the end of a line at some width
+            for length in range(8, 40):
+                still.records.save(corrected(length))
             still.updates.views = [update()]
             still.usage.series = {"latency": MetricSeries(((0.0, 0.5), (60.0, 1.25)))}
             stack.callback(still.records.close)

@@ -26,6 +26,7 @@ from tests.server.fakes import NOW, application, changed, edited, resource
 
 SINCE = {"phaseSince": "2026-03-01T11:59:53Z", "healthSince": "2026-03-01T11:50:00Z"}
 SHOP = "/apps/gitsync/shop"
+CONTAINER = (".spec.", "containers", "[name=", '"agent"].')
 CRASH = resource("web", "Deployment", health=Health.DEGRADED, message="CrashLoopBackOff")
 
 
@@ -249,6 +250,9 @@ def test_an_object_is_named_once_in_a_reason() -> None:
         failed = view(phase="Failed", message="failed")
         failed = replace(failed, status={**failed.status, "problems": [problem]})
         assert verdict_of(failed).reason == "ConfigMap shop/big: is larger than 1 MiB"
+    for message in ("has no Pods", "Deployment shop/web: has no Pods"):
+        sick = resource("web", "Deployment", health=Health.DEGRADED, message=message)
+        assert verdict_of(view(resources=[sick], health="Degraded")).reason == "Deployment shop/web: has no Pods"
 
 
 @pytest.mark.parametrize(
@@ -351,7 +355,11 @@ def test_a_write_without_a_time_shows_when_it_was_first_seen(site: Open) -> None
     ("text", "parts"),
     [
         ("registry.example.com/support/triage:2.1.1", ["registry.", "example.", "com/", "support/", "triage:2.1.1"]),
-        ('.spec.containers[name="agent"].image', [".spec.", "containers", "[name=", '"agent"].', "image"]),
+        ('.spec.containers[name="agent"].image', [*CONTAINER, "image"]),
+        (
+            '.spec.containers[name="agent"].env[name=LOG_LEVEL].value',
+            [*CONTAINER, "env", "[name=", "LOG_LEVEL].", "value"],
+        ),
         (".spec.replicas", [".spec.replicas"]),
         ("a-name-without-separators-that-is-long", ["a-name-without-separators-that-is-long"]),
         ("a\u202e/text-that-would-turn-around", ["a\\u202e/", "text-that-would-turn-around"]),
