@@ -66,6 +66,7 @@ STATES = {
     "a request for several": ("full", "/bulk?action=suspend&app=gitsync/shop&app=gitsync/gone"),
     "objects": ("full", "/objects"),
     "a request by objects": ("full", "/bulk?action=sync&object=gitsync/shop%20/ConfigMap/shop/a"),
+    "suspended with a crash": ("full", "/apps/gitsync/sick-and-suspended/diff"),
     "corrected drift in changes": ("full", "/changes"),
     "no page": ("full", "/nothing"),
     "sign-in": ("closed", "/sign-in"),
@@ -161,6 +162,7 @@ def dashboards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, S
         application(resources=LONG, held=("5 dangerous steps wait for an approval",)),
         application("sick", [TROUBLE], health="Degraded"),
         application("sick-and-held", [TROUBLE, *LONG[:2]], health="Degraded", held=("2 dangerous steps wait",)),
+        application("sick-and-suspended", [TROUBLE], phase="Suspended", sync="OutOfSync", health="Degraded"),
         DRIFTED,
     ]
     kinds: dict[str, tuple[list[Any], dict[str, Any]]] = {

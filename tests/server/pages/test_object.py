@@ -349,4 +349,6 @@ def test_relations_have_the_pods_and_the_health_of_parts(site: Open) -> None:
     assert re.findall(r">Pod (web-[ab])</a>", pods) == ["web-a", "web-b"]
     assert pods.count("Degraded") == 2
     assert pods.count("CrashLoopBackOff, 5 restarts, ended last: ") == 2
+    # a line each: their facts are long
+    assert pods.count('<span class="line">') == 2
     assert "web-old" not in page
