@@ -54,6 +54,9 @@ class Settings(BaseSettings):
     git_seconds: float = Field(120.0, gt=0, description="time limit of one request to a Git server in seconds")
     git_pack: int = Field(2048, ge=1, description="size limit of one fetch in MiB")
     git_mirror: int = Field(3072, ge=1, description="size limit of the mirror of one repository in MiB")
+    artifact_mib: int = Field(
+        100, ge=1, le=1024, description="size limit of a chart or artifact, packed and unpacked, in MiB"
+    )
     git_memory: int = Field(1024, ge=64, description="memory limit of a git process that reads from a server in MiB")
     git_ca: AbsolutePath | None = Field(
         None, description="file with certificates (PEM) of Git servers, trusted beside the system's"
@@ -145,6 +148,7 @@ class Settings(BaseSettings):
             seconds=self.git_seconds,
             pack_bytes=self.git_pack << 20,
             mirror_bytes=self.git_mirror << 20,
+            artifact_bytes=self.artifact_mib << 20,
             memory_bytes=self.git_memory << 20,
         )
         schemes = SAFE_SCHEMES | ({"file"} if file_urls else frozenset())

@@ -20,12 +20,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import orjson
 
 from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
-from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
+from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer, joined
 from gitsync.integrations.registry import OCI_MANIFEST, SHA256, Registries, digest_of
 from gitsync.objects.manifest import at
 from gitsync.objects.record import Commit
@@ -99,7 +99,7 @@ class ArtifactClient:
             return _OciArtifact(access).pull(artifact.digest, max_bytes)
         repository, chart = _chart_of(access)
         release = self._releases(access).get(artifact.version)
-        url = urljoin(f"{repository}/", release.url) if release else ""
+        url = joined(f"{repository}/", release.url) if release else ""
         archive = _get(access, url, max_bytes, f"the archive of the chart {chart}").body
         if digest_of(archive) != artifact.digest:
             raise InvalidInput(
@@ -300,7 +300,10 @@ class _OciArtifact:
             layer = self._layer(manifest)
             size = layer.get("size")
             if not isinstance(size, int) or size > max_bytes:
-                raise self._unusable(f"is larger than the limit of {max_bytes >> 20} MiB")
+                raise self._unusable(
+                    f"is larger than the limit of {max_bytes >> 20} MiB",
+                    "make it smaller, or raise GITSYNC_ARTIFACT_MIB",
+                )
             archive = self._registries.blob(self._name, str(layer.get("digest", "")), max_bytes)
         annotations = manifest.get("annotations")
         notes = annotations if isinstance(annotations, dict) else {}
@@ -329,7 +332,7 @@ class _OciArtifact:
     def _signature_manifests(self, digest: str) -> Iterator[str]:
         yield f"{digest.replace(':', '-')}.sig"
         for referrer in self._registries.referrers(self._name, digest):
-            if referrer.get("artifactType") in _SIGNATURE_ARTIFACTS:
+            if str(referrer.get("artifactType")) in _SIGNATURE_ARTIFACTS:
                 yield str(referrer.get("digest"))
 
     def _signatures_in(self, layer: Mapping[str, Any]) -> Iterator[ArtifactSignature]:
@@ -354,15 +357,13 @@ class _OciArtifact:
         if not isinstance(layers, list):
             raise self._unusable("is not a single artifact: its manifest has no layers, as an index of images")
         # the provenance of a chart is a layer beside it
-        usable = [layer for layer in layers if isinstance(layer, dict) and layer.get("mediaType") in _LAYERS]
+        usable = [layer for layer in layers if isinstance(layer, dict) and str(layer.get("mediaType")) in _LAYERS]
         if len(usable) != 1:
             raise self._unusable(f"has {len(usable)} layers with files, and an artifact has one: is it an image?")
         return usable[0]
 
-    def _unusable(self, what: str) -> InvalidInput:
-        return InvalidInput(
-            f"the artifact {what}", location=f"{OCI_SCHEME}{self._name}", hint="push it by gitsync, flux, helm or oras"
-        )
+    def _unusable(self, what: str, hint: str = "push it by gitsync, flux, helm or oras") -> InvalidInput:
+        return InvalidInput(f"the artifact {what}", location=f"{OCI_SCHEME}{self._name}", hint=hint)
 
 
 @contextlib.contextmanager

@@ -37,6 +37,16 @@ def host_of(url: str) -> str:
     return f"{parts.hostname}{port}" if is_usable else ""
 
 
+def joined(url: str, reference: str) -> str:
+    """Return the URL that an answer from a URL refers to; empty when it is none, as brackets without an address."""
+    try:
+        target = urljoin(url, reference)
+        urlsplit(target)
+    except ValueError:
+        return ""
+    return target
+
+
 def request(
     method: str, url: str, headers: Mapping[str, str], body: bytes | None = None, *, timeout: float, max_bytes: int
 ) -> tuple[int, bytes]:
@@ -119,20 +129,20 @@ class Downloads:
         """Return the answer to a request; one with a body is not redirected. Raise RequestFailed as ``get`` does."""
         ends = time.monotonic() + self.seconds
         for _ in range(_MOST_REDIRECTS + 1):
+            # also the target of a redirect: urllib would open a file:// URL, and content without TLS may be anyone's
+            if not host_of(url) or (urlsplit(url).scheme != "https" and not self.is_plain(url)):
+                raise RequestFailed("is reached, or redirects, by something else than https", retryable=False)
             answer = self._once(urllib.request.Request(url, body, dict(headers), method=method), ends, max_bytes)
             location = answer.headers.get("Location", "") if answer.status in _REDIRECTS else ""
             if not location or body is not None:
                 return answer
-            target = urljoin(url, location)
+            target = joined(url, location)
             if urlsplit(target)[:2] != urlsplit(url)[:2]:
                 headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             url = target
         raise RequestFailed(f"redirects more than {_MOST_REDIRECTS} times", retryable=False)
 
     def _once(self, request: urllib.request.Request, ends: float, max_bytes: int) -> WebAnswer:
-        # also the target of a redirect: urllib would open a file:// URL, and content without TLS may be anyone's
-        if not host_of(request.full_url) or (request.type != "https" and not self.is_plain(request.full_url)):
-            raise RequestFailed("is reached, or redirects, by something else than https", retryable=False)
         request.add_header("User-Agent", f"gitsync/{__version__}")
         try:
             # the certificates of the system take 20 ms to read
@@ -173,5 +183,7 @@ def _bounded(response: http.client.HTTPResponse, ends: float, max_bytes: int) ->
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follow no redirect: urllib would send the headers along, and the key in them is for this host alone."""
 
-    def redirect_request(self, *_: Any) -> None:
-        """Return nothing, so that the redirect is an error with its status."""
+    def http_error_302(self, *_: Any, **__: Any) -> None:
+        """Return nothing, so that a redirect is an error with its status; urllib would raise for an odd target."""
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302

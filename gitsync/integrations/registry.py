@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 
 from gitsync.errors import InvalidInput, MissingRevision, SourceDenied, SourceThrottled, SourceUnavailable
-from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer
+from gitsync.integrations.http import Downloads, RequestFailed, WebAnswer, joined
 from gitsync.objects.manifest import at as member_at
 
 _TIMEOUT: Final = 15.0
@@ -90,7 +90,7 @@ class Registries:
             link = re.match(r'\s*<([^>]+)>\s*;\s*rel="?next"?', answer.headers.get("Link", ""))
             if link is None:
                 return
-            following = urljoin(url, link[1])
+            following = joined(url, link[1])
             # the token is for this registry alone
             if urlsplit(following)[:2] != urlsplit(at.server)[:2] or following == url:
                 return
@@ -197,7 +197,7 @@ class Registries:
             return digest
         opened = self._request("POST", f"{at.url}/blobs/uploads/", at, {}, body=b"", accepts=(202,), right=_PUSH)
         # the state of an upload is in the query of its address, to which the digest is added
-        location = urljoin(f"{at.server}/", opened.headers.get("Location", ""))
+        location = joined(f"{at.server}/", opened.headers.get("Location", ""))
         if urlsplit(location)[:2] != urlsplit(at.server)[:2]:
             raise SourceUnavailable("the registry wants the upload at another host", location=at.server)
         target = f"{location}{'&' if '?' in location else '?'}{urlencode({'digest': digest})}"
@@ -271,7 +271,7 @@ class Registries:
         if scheme.lower() != "bearer":
             return basic
         members = dict(_CHALLENGE.findall(rest))
-        realm = urlsplit(members.get("realm", ""))
+        realm = urlsplit(joined("", members.get("realm", "")))
         if realm.scheme != "https" and not self._downloads.is_plain(realm.geturl()):
             raise SourceDenied("the registry names a token server without TLS", location=at.server)
         query = {"service": members.get("service", ""), "scope": f"repository:{at.repository}:{right}"}

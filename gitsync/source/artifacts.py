@@ -36,6 +36,8 @@ from gitsync.source.validation import artifact_host, is_commit
 
 _ARTIFACTS: Final = "refs/gitsync/artifacts"
 """Where the commits of artifacts are, by digest: what has a ref is complete."""
+_KEPT_ARCHIVES: Final = 30
+"""Largest archives that a mirror has room for; past that it begins again with the version that is named now."""
 _MOST_SIGNATURES: Final = 100
 _NEVER: Final = float("-inf")
 _WHERE: Final = "spec.source.revision"
@@ -92,6 +94,11 @@ class ArtifactMirror(Mirror):
                     location=_WHERE,
                     hint="set spec.source.revision to its version or digest",
                 )
+
+    @staticmethod
+    def max_bytes(limits: SourceLimits) -> int:
+        """Return the bytes of the disk that the kept versions may take."""
+        return _KEPT_ARCHIVES * limits.artifact_bytes
 
     @property
     def shown(self) -> str:
@@ -160,7 +167,7 @@ class ArtifactMirror(Mirror):
         self._open("")
         commit = self._known(artifact.digest)
         if not commit:
-            max_bytes = self._transport.limits.read_bytes
+            max_bytes = self._transport.limits.artifact_bytes
             pulled = self._answer(credentials, lambda: self._servers.pull(access, artifact, max_bytes))
             commit = self._import(artifact, pulled)
         self._let_in(credentials)
@@ -275,7 +282,7 @@ class _BadArchive(Exception):
     """An archive whose files are not taken; the text is a predicate."""
 
 
-_TOO_LARGE: Final = "is larger than the limit once it is unpacked"
+_TOO_LARGE: Final = "is larger than GITSYNC_ARTIFACT_MIB once it is unpacked"
 
 
 class _Bounded(io.RawIOBase):
@@ -307,7 +314,7 @@ _ROOM: Final = 16 << 20
 def _entries(archive: bytes, limits: SourceLimits) -> Iterator[tuple[str, ArchiveFile]]:
     stream = io.BytesIO(archive)
     unpacked = gzip.GzipFile(fileobj=stream) if archive.startswith(_MAGIC) else stream
-    bounded = _Bounded(unpacked, limits.read_bytes + _ROOM)
+    bounded = _Bounded(unpacked, limits.artifact_bytes + _ROOM)
     known: set[str] = set()
     size = 0
     # a stream: tarfile would seek to the end of each entry, which unpacks it twice
@@ -325,7 +332,7 @@ def _entries(archive: bytes, limits: SourceLimits) -> Iterator[tuple[str, Archiv
                 yield path, ArchiveFile(_target(path, entry.linkname), True, False, 0)
             elif entry.isreg() and not entry.issparse():
                 size += entry.size
-                if size > limits.read_bytes:
+                if size > limits.artifact_bytes:
                     raise _BadArchive(_TOO_LARGE)
                 if entry.size > limits.file_bytes:
                     raise _BadArchive(f"has a file of more than {limits.file_bytes >> 20} MiB: {path}")

@@ -26,6 +26,7 @@ from gitsync.source.quarantine import NEW, remove_leftovers, size_of
 from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, hidden_range, missing_revision
 from gitsync.source.remote import Remote, Transport
 from gitsync.source.server_errors import Damaged, disk_failure, unusable
+from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import is_commit
 
 _T = TypeVar("_T")
@@ -75,7 +76,7 @@ class Mirror:
         self.path = folder / mirror_name(url)
         self._remote = Remote(url, transport)
         self._seconds = transport.limits.seconds
-        self._max_bytes = transport.limits.mirror_bytes
+        self._max_bytes = self.max_bytes(transport.limits)
         self._size = 0
         self._measured_at = _NEVER
         self._env = environment(())
@@ -95,6 +96,11 @@ class Mirror:
         self._complete: set[str] = set()
         # those of them that a branch or tag contains, of what was named by its id
         self._reachable: set[str] = set()
+
+    @staticmethod
+    def max_bytes(limits: SourceLimits) -> int:
+        """Return the bytes of the disk that a mirror of this kind may take."""
+        return limits.mirror_bytes
 
     def resolve(self, revision: str, credentials: Credentials, max_age: float) -> str:
         """Return the commit id that a branch, tag, range or commit id names at the server; see Source.resolve."""

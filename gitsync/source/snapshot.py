@@ -26,6 +26,8 @@ class SourceLimits:
     pack_bytes: int = 2 << 30
     mirror_bytes: int = 3 << 30
     """What a mirror may take on the disk, which has history and audit too."""
+    artifact_bytes: int = 100 << 20
+    """An archive of a chart or artifact, and what it unpacks to."""
     memory_bytes: int = 1 << 30
     """What each git process that reads from a server may allocate."""
     refs_bytes: int = 32 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -165,6 +165,28 @@ def test_a_damaged_mirror_is_rebuilt(repositories: Repositories, servers: FakeAr
     assert servers.pulls == ["1.0.0", "1.0.0"]
 
 
+@pytest.mark.parametrize(
+    ("limits", "is_kept"),
+    [
+        pytest.param(SourceLimits(artifact_bytes=500), False, id="small archives"),
+        pytest.param(SourceLimits(mirror_bytes=1), True, id="small repositories"),
+    ],
+)
+def test_kept_versions_have_a_limit_of_their_own(
+    tmp_path: Path, servers: FakeArtifacts, monkeypatch: pytest.MonkeyPatch, limits: SourceLimits, is_kept: bool
+) -> None:
+    monkeypatch.setattr("gitsync.source.artifacts._KEPT_ARCHIVES", 1)
+    first = Repositories(tmp_path / "mirrors", Transport(limits=limits), servers)
+    old = first.resolve(chart("1.0.0"), ANONYMOUS)
+    first.close()
+    second = Repositories(tmp_path / "mirrors", Transport(limits=limits), servers)  # measures the mirror again
+    new = second.resolve(chart("2.0.0"), ANONYMOUS)
+    assert second.snapshot(chart("2.0.0"), ANONYMOUS, new).commit.id == new
+    with contextlib.nullcontext() if is_kept else pytest.raises(InvalidInput, match="not kept here any more"):
+        assert second.snapshot(chart("2.0.0"), ANONYMOUS, old).commit.id == old
+    second.close()
+
+
 def test_denied_credentials_read_nothing(repositories: Repositories, servers: FakeArtifacts) -> None:
     commit = repositories.resolve(chart("1.0.0"), ANONYMOUS)
     servers.failure = SourceDenied("denied")
@@ -209,76 +231,6 @@ def test_without_servers_no_artifact_is_read(tmp_path: Path) -> None:
         repositories.resolve(chart("1.0.0"), ANONYMOUS)
 
 
-def entry_of(kind: bytes, path: str, target: str = "") -> tarfile.TarInfo:
-    entry = tarfile.TarInfo(path)
-    entry.type = kind
-    entry.linkname = target
-    return entry
-
-
-def header_of(size: int) -> bytes:
-    """Return the header of members for all entries, which are as long as it says."""
-    entry = file_entry("pax")
-    entry.type = tarfile.XGLTYPE
-    entry.size = size
-    return entry.tobuf(tarfile.GNU_FORMAT)
-
-
-LINK = tarfile.SYMTYPE
-CHART = (file_entry("web/Chart.yaml"), b"version: 1.0.0\n")
-SPARSE = file_entry("zeros")
-SPARSE.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9999999999"}
-
-
-@pytest.mark.parametrize(
-    ("archive", "says"),
-    [
-        pytest.param(b"", "not a whole tar archive", id="empty"),
-        pytest.param(b"<html>", "not a whole tar archive", id="page"),
-        pytest.param(packed({"a": "b" * 5000})[:-20], "not a whole tar archive", id="cut gzip"),
-        pytest.param(tar_of((file_entry("a"), b"b" * 900))[:700], "not a whole tar archive", id="cut tar"),
-        pytest.param(b"\x1f\x8b" + b"x" * 50, "not a whole tar archive", id="damaged gzip"),
-        pytest.param(tar_of(), "no files", id="no entry"),
-        pytest.param(tar_of((entry_of(tarfile.DIRTYPE, "a"), b"")), "no files", id="folders alone"),
-        pytest.param(tar_of((file_entry("../a"), b"")), r"an entry that leads out of it: \.\./a", id="parent"),
-        pytest.param(tar_of((file_entry("a/../../b"), b"")), "an entry that leads out of it", id="parent inside"),
-        pytest.param(tar_of((file_entry("/etc/passwd"), b"")), "an entry that leads out of it", id="absolute"),
-        pytest.param(tar_of((file_entry("C:/x"), b"")), "an entry that leads out of it", id="drive"),
-        pytest.param(tar_of((file_entry("a\\b"), b"")), "control character or a backslash", id="backslash"),
-        pytest.param(tar_of((file_entry("a\nb"), b"")), "control character or a backslash", id="line break"),
-        pytest.param(tar_of((file_entry("a/.GIT/hooks"), b"")), "an entry of a Git repository", id="git"),
-        pytest.param(tar_of((entry_of(LINK, "a", "/etc/passwd"), b"")), "a link that leads out of it: a", id="link"),
-        pytest.param(tar_of((entry_of(LINK, "a/b", "../../c"), b"")), "a link that leads out of it: a/b", id="up"),
-        pytest.param(tar_of((entry_of(LINK, "a", ""), b"")), "a link that leads out of it: a", id="empty link"),
-        pytest.param(tar_of((entry_of(tarfile.LNKTYPE, "a", "b"), b"")), "neither a file nor a folder", id="hard link"),
-        pytest.param(tar_of((entry_of(tarfile.CHRTYPE, "a"), b"")), "neither a file nor a folder", id="device"),
-        pytest.param(tar_of((entry_of(tarfile.FIFOTYPE, "a"), b"")), "neither a file nor a folder", id="pipe"),
-        pytest.param(tar_of((SPARSE, b"1\n0\n1\n" + b"\0" * 506)), "not a whole|neither a file", id="sparse"),
-        pytest.param(tar_of((file_entry("a"), b""), (file_entry("./a"), b"")), "two entries a", id="twice"),
-        pytest.param(tar_of((file_entry("a"), b""), (file_entry("a/b"), b"")), "a as a file and as a fol", id="both"),
-        pytest.param(tar_of((entry_of(LINK, "a", "b"), b""), (file_entry("a/c"), b"")), "a as a file", id="a link"),
-        pytest.param(tar_of((file_entry("a"), b"x" * 1100)), "a file of more than 0 MiB: a", id="large file"),
-        pytest.param(
-            tar_of(*((file_entry(str(number)), b"x" * 900) for number in range(9))), "larger than the limit", id="large"
-        ),
-        pytest.param(gzip.compress(b"\0" * (1 << 20)), "no files", id="zeros"),
-        pytest.param(gzip.compress(header_of(20 << 20) + bytes(20 << 20)), "larger than the limit", id="bomb"),
-        pytest.param(tar_of(*((file_entry(str(number)), b"") for number in range(60))), "more than 50", id="many"),
-    ],
-)  # fmt: skip
-def test_an_archive_that_is_not_taken_is_one_line(archive: bytes, says: str) -> None:
-    limits = SourceLimits(file_bytes=1000, files=50, read_bytes=5000)
-    with pytest.raises(InvalidInput, match=rf"^web 1\.0\.0: the archive .*({says})") as caught:
-        archive_files(PulledArtifact(archive, is_chart=False), limits, "web 1.0.0")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("archive", [header_of(1 << 30) + bytes(1024), header_of(0) * 5000], ids=["long", "endless"])
-def test_headers_take_no_memory_without_end(archive: bytes) -> None:
-    with pytest.raises(InvalidInput, match="the archive"):
-        archive_files(PulledArtifact(archive, is_chart=False), SourceLimits(read_bytes=5000), "web")
-
-
 @pytest.mark.parametrize("time", ["inf", "nan", "1e400", "-5"])
 def test_odd_times_of_files_raise_nothing_else(time: str) -> None:
     entry = file_entry("a")
@@ -289,18 +241,3 @@ def test_odd_times_of_files_raise_nothing_else(time: str) -> None:
     except InvalidInput:
         return
     assert files["a"].time >= 0
-
-
-@pytest.mark.parametrize(
-    ("archive", "says"),
-    [
-        pytest.param(tar_of(CHART, (file_entry("b/a"), b"")), "outside of the one folder", id="two folders"),
-        pytest.param(tar_of(CHART, (file_entry("README"), b"")), "outside of the one folder", id="file beside"),
-        pytest.param(tar_of((file_entry("Chart.yaml"), b"")), "outside of the one folder", id="no folder"),
-        pytest.param(tar_of((file_entry("web/values.yaml"), b"")), "has no Chart.yaml", id="no chart"),
-        pytest.param(tar_of((file_entry("web/web/Chart.yaml"), b"")), "has no Chart.yaml", id="too deep"),
-    ],
-)
-def test_an_archive_that_is_no_chart_is_one_line(archive: bytes, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        archive_files(PulledArtifact(archive, is_chart=True), SourceLimits(), "web")
