@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from gitsync.source.local import FILE_MIB, MAX_FILE_MIB
 
 if TYPE_CHECKING:  # most commands read settings, and no repository
+    from gitsync.source.landlock import Confinement
     from gitsync.source.repositories import Repositories
 
 AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
@@ -135,9 +136,16 @@ class Settings(BaseSettings):
     )
     webhook_secret: SecretStr = Field(SecretStr(""), description="secret of push events; without one they are rejected")
 
-    def repositories(self, folder: Path, *, file_urls: bool = False) -> Repositories:
-        """Return the Git repositories, mirrored below a folder; ``file_urls`` allows those of this machine."""
+    def repositories(
+        self, folder: Path, *, file_urls: bool = False, confinement: Confinement | None = None
+    ) -> Repositories:
+        """
+        Return the Git repositories, mirrored below a folder; ``file_urls`` allows those of this machine.
+
+        The ``confinement`` is that of git where it reads what servers send; the default conceals nothing.
+        """
         from gitsync.integrations.artifacts import ArtifactClient
+        from gitsync.source.landlock import Confinement
         from gitsync.source.remote import Transport
         from gitsync.source.repositories import Repositories
         from gitsync.source.snapshot import SourceLimits
@@ -153,7 +161,10 @@ class Settings(BaseSettings):
         )
         schemes = SAFE_SCHEMES | ({"file"} if file_urls else frozenset())
         plain = PlainHosts.parse(self.git_http_hosts, self.git_http_sign_in)
-        return Repositories(folder, Transport(tuple(sorted(schemes)), plain, limits, self.git_ca), ArtifactClient())
+        transport = Transport(
+            tuple(sorted(schemes)), plain, limits, self.git_ca, confinement=confinement or Confinement()
+        )
+        return Repositories(folder, transport, ArtifactClient())
 
     @property
     def namespaces_read(self) -> tuple[str, ...]:

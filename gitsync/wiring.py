@@ -90,6 +90,7 @@ from gitsync.services.usage import POD_METRICS, PodUsage, TokenUsage
 from gitsync.services.workloads import WorkloadService
 from gitsync.settings import Settings
 from gitsync.source.hosts.opening import ApiHosts
+from gitsync.source.landlock import Concealed, Confinement
 from gitsync.source.repositories import MirrorCleanup, Repositories
 from gitsync.source.signatures import verify_revision
 from gitsync.state.costs import Costs
@@ -119,7 +120,6 @@ from gitsync.sync.running import running_digests
 from gitsync.sync.status.writer import StatusWriter
 from gitsync.workers.kept_builds import KeptBuilds
 from gitsync.workers.pool import RenderPool
-from gitsync.workers.process import Concealed
 
 _OTHER_CONNECTIONS = 48
 """Connections for watches (one per kind in use) and single requests, besides the parallel writes."""
@@ -218,7 +218,7 @@ def group_name(settings: Settings) -> str:
 
 
 def _concealed(settings: Settings) -> Concealed:
-    """Return what the render processes may not read: credentials, and what the controller stores besides mirrors."""
+    """Return what renders and git may not read: credentials, and what the controller stores besides mirrors."""
     mirrors = settings.data / "mirrors"
     # before a render process starts: what does not exist then cannot be shown to it
     mirrors.mkdir(parents=True, exist_ok=True)
@@ -247,13 +247,16 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     clock = SystemClock()
     database = RecordDatabase(settings.database_url)
     records = SqlRecords(database, AuditHeads(settings.audit_heads))
-    source = settings.repositories(settings.data / "mirrors", file_urls=settings.allow_file_urls)
+    concealed = _concealed(settings)
+    source = settings.repositories(
+        settings.data / "mirrors", file_urls=settings.allow_file_urls, confinement=Confinement(concealed)
+    )
     renderer = RenderPool(
         settings.render_workers,
         settings.render_seconds,
         settings.render_memory,
         settings.file_mib,
-        concealed=_concealed(settings),
+        concealed=concealed,
     )
     client = _client(settings)
     members, exclusive = _leases(settings, LeaseMemberStore(client, settings.namespace), group)

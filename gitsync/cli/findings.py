@@ -34,9 +34,9 @@ from gitsync.objects.keys import AGENTS_GROUP, APPLICATION, VERSION
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import Source
+from gitsync.source.landlock import landlock_version
 from gitsync.source.validation import is_commit
 from gitsync.sync.credentials import ApplicationSecrets
-from gitsync.workers.landlock import landlock_version
 
 _OLDEST_LANDLOCK = 4
 """The first version that restricts TCP; Linux 6.7."""
@@ -102,11 +102,11 @@ def machine_findings(data: Path) -> Iterator[Finding]:
 def _landlock() -> Finding:
     version = landlock_version()
     if version >= _OLDEST_LANDLOCK:
-        return ok("Landlock", f"version {version}: render processes change no file and have no network by TCP")
+        return ok("Landlock", f"version {version}: renders change no file and have no TCP, git changes its mirror only")
     detail = f"version {version} of this kernel" if version else "this kernel has none, or it is off"
     return warning(
         "Landlock",
-        f"{detail}: render processes are not kept from the network",
+        f"{detail}: render processes and git are not kept from files and the network",
         "use Linux 6.7 or newer with lsm=landlock",
     )
 

@@ -22,6 +22,7 @@ from typing import IO, cast
 
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.runtime.guard import guarded
+from gitsync.source.landlock import Confinement
 
 _PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -120,6 +121,7 @@ def run(
     max_memory_bytes: int = 0,
     max_output: int = 0,
     is_guarded: bool = False,
+    confinement: Confinement | None = None,
     fails_on: str = "",
 ) -> bytes:
     """
@@ -129,11 +131,11 @@ def run(
     GitFailed with git's own words, GitTimedOut after ``timeout`` seconds, SourceUnavailable when it is killed. A file
     that git writes, such as a fetched pack, may be at most ``max_file_bytes``, what each of its processes allocates at
     most ``max_memory_bytes`` (0: no limit). Raise OutputTooLarge past ``max_output`` bytes of output. A guarded command
-    has no input, and ends with all its children when this process is killed. A warning with the text ``fails_on`` is an
-    error.
+    has no input, and ends with all its children when this process is killed. Under a ``confinement`` git changes files
+    of the repository only, and has no network unless it is guarded. A warning with the text ``fails_on`` is an error.
     """
     command = ["git", "--git-dir", str(git_dir), *arguments]
-    with _started(command, env, is_guarded=is_guarded) as process:
+    with _started(command, env, git_dir, confinement, is_guarded=is_guarded) as process:
         if max_file_bytes:
             # after the start, since preexec_fn is not safe with threads; git writes its pack later than that
             with contextlib.suppress(ProcessLookupError):
@@ -192,12 +194,15 @@ def _limited_output(process: subprocess.Popen[bytes], timeout: float, limit: int
 
 
 @contextlib.contextmanager
-def _started(command: Sequence[str], env: Mapping[str, str], *, is_guarded: bool) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    command: Sequence[str], env: Mapping[str, str], git_dir: Path, confinement: Confinement | None, *, is_guarded: bool
+) -> Iterator[subprocess.Popen[bytes]]:
     """Yield a process in a group of its own; at the end the whole group is killed, also when this process is."""
     # the guard waits on this pipe: the system closes our end however this process ends
     guard_end, our_end = os.pipe()
-    try:
-        process = subprocess.Popen(
+
+    def begin() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             guarded(command) if is_guarded else command,
             stdin=guard_end if is_guarded else subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -205,6 +210,9 @@ def _started(command: Sequence[str], env: Mapping[str, str], *, is_guarded: bool
             env=dict(env),
             start_new_session=True,  # git starts ssh, curl helpers and index-pack: all are killed as one group
         )
+
+    try:
+        process = begin() if confinement is None else confinement.start(begin, git_dir, has_network=is_guarded)
         try:
             yield process
         finally:

@@ -13,16 +13,17 @@ from pathlib import Path
 from gitsync.errors import FileNotFetched, SourceUnavailable
 from gitsync.files import PRIVATE, write_file
 from gitsync.source.git import environment, run
+from gitsync.source.landlock import Confinement
 
 # marker file: the ids of the files that were left out and not fetched since, one in a line
 _LEFT_OUT = "gitsync-left-out"
 _MANIFESTS = (".yaml", ".yml", ".json")
 
 
-def list_left_out(git_dir: Path, commit: str, seconds: float) -> None:
+def list_left_out(git_dir: Path, commit: str, seconds: float, confinement: Confinement) -> None:
     """Write down which files a new mirror lacks of the history of a commit."""
     arguments = ("rev-list", "--objects", "--quiet", "--missing=print", commit)
-    missing = run(git_dir, *arguments, env=environment(()), timeout=seconds).decode()
+    missing = run(git_dir, *arguments, env=environment(()), timeout=seconds, confinement=confinement).decode()
     if missing:
         write_file(git_dir / _LEFT_OUT, missing.replace("?", ""), PRIVATE)
 

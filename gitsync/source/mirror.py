@@ -80,6 +80,7 @@ class Mirror:
         self._size = 0
         self._measured_at = _NEVER
         self._env = environment(())
+        self._confinement = transport.confinement
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
         self._refs: dict[str, str] = {}
         self._asked_at: dict[Credentials, float] = {}
@@ -88,7 +89,7 @@ class Mirror:
         # when an answer that was requested for a name lacked it
         self._missing_at: dict[tuple[str, Credentials], float] = {}
         self._failures = RecentFailures(clock)
-        self.objects = ObjectReader(self.path, on_read)
+        self.objects = ObjectReader(self.path, on_read, transport.confinement)
         self._changes: dict[tuple[str, str], frozenset[str]] = {}
         self._ancestors: dict[tuple[str, str], bool] = {}
         self._authors: dict[tuple[str, str], frozenset[str]] = {}
@@ -180,7 +181,7 @@ class Mirror:
         pair = (commit, earlier)
         if pair not in self._ancestors:
             try:
-                run(self.path, "merge-base", "--is-ancestor", earlier, commit, env=self._env)
+                self.git("merge-base", "--is-ancestor", earlier, commit)
             except GitFailed:  # also when the earlier one is absent: histories are complete, so it is not an ancestor
                 return False
             _limited(self._ancestors)[pair] = True
@@ -326,14 +327,14 @@ class Mirror:
 
     def _mark_reachable(self, mark: str, commit: str) -> None:
         try:
-            run(self.path, "update-ref", mark, commit, env=self._env)
+            self.git("update-ref", mark, commit)
         except GitFailed as error:
             raise disk_failure(str(error)) or unusable(str(error)) from error
 
     def _no_commit(self, revision: str, id: str) -> GitsyncError:
         """Return why a fetched object is not usable as a commit: it is of another type, or it could not be read."""
         try:
-            is_other = run(self.path, "cat-file", "-t", id, env=self._env).strip() != b"commit"
+            is_other = self.git("cat-file", "-t", id).strip() != b"commit"
         except GitFailed:
             is_other = False
         if not is_other:
@@ -425,8 +426,8 @@ class Mirror:
         name = f"{_PRIVATE_REFS}/{hashlib.sha256(revision.encode()).hexdigest()[:24]}"
         try:
             if is_new:
-                list_left_out(git_dir, commit, self._seconds)
-            run(git_dir, "update-ref", name, commit, env=self._env)
+                list_left_out(git_dir, commit, self._seconds, self._confinement)
+            run(git_dir, "update-ref", name, commit, env=self._env, confinement=self._confinement)
         except GitFailed as error:
             raise disk_failure(str(error)) or Damaged() from error
 
@@ -460,7 +461,9 @@ class Mirror:
         beside = self.path.with_suffix(NEW)
         shutil.rmtree(beside, ignore_errors=True)
         try:
-            run(beside, *_INIT, f"--object-format={'sha256' if len(id) == _SHA256 else 'sha1'}", env=self._env)
+            beside.mkdir(parents=True, exist_ok=True)  # what a confined git may change has to exist
+            digest = "sha256" if len(id) == _SHA256 else "sha1"
+            run(beside, *_INIT, f"--object-format={digest}", env=self._env, confinement=self._confinement)
         except GitFailed as error:
             shutil.rmtree(beside, ignore_errors=True)
             raise disk_failure(str(error)) or unusable(str(error)) from error
@@ -494,7 +497,8 @@ class Mirror:
         if git_dir == self.path and kind != "tag":
             return self.objects.has_commit(commit, with_files=kind == "tree")
         try:
-            run(git_dir, "cat-file", "-e", f"{commit}^{{{kind}}}", env=self._env)
+            check = ("cat-file", "-e", f"{commit}^{{{kind}}}")
+            run(git_dir, *check, env=self._env, confinement=self._confinement)
         except GitFailed:
             return False
         return True
@@ -547,7 +551,15 @@ class Mirror:
         self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, timeout: float = 60.0
     ) -> bytes:
         """Run a local git command in the mirror; see ``gitsync.source.git.run``."""
-        return run(self.path, *arguments, env={**self._env, **(env or {})}, stdin=stdin, timeout=timeout)
+        return run(
+            self.path,
+            *arguments,
+            env={**self._env, **(env or {})},
+            stdin=stdin,
+            timeout=timeout,
+            # an index and keys for signing are elsewhere
+            confinement=None if env else self._confinement,
+        )
 
     def locked(self) -> AbstractContextManager[object]:
         """Hold the mirror while several commands belong together."""

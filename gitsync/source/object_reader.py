@@ -20,6 +20,7 @@ from gitsync.errors import SourceUnavailable
 from gitsync.objects.record import Commit
 from gitsync.objects.tree import Entry
 from gitsync.source.git import environment
+from gitsync.source.landlock import Confinement
 from gitsync.source.left_out import left_out, not_fetched
 
 _PERSON = re.compile(r"^(?P<name>.*?) ?<(?P<email>[^>]*)>(?: (?P<time>-?\d+) (?P<sign>[+-])(?P<zone>\d{4}))?")
@@ -158,12 +159,18 @@ class ObjectReader:
     Read objects by id, through one ``git cat-file --batch`` process that is started on demand and ended by ``close``.
 
     Objects never change, so parsed trees and commits are cached. Safe for use from several threads. ``on_start`` is
-    called when a process is started.
+    called when a process is started, which changes no file, has no network, and is under the ``confinement``.
     """
 
-    def __init__(self, git_dir: str | Path, on_start: Callable[[ObjectReader], None] = lambda reader: None) -> None:
+    def __init__(
+        self,
+        git_dir: str | Path,
+        on_start: Callable[[ObjectReader], None] = lambda reader: None,
+        confinement: Confinement | None = None,
+    ) -> None:
         self.git_dir = Path(git_dir)
         self._on_start = on_start
+        self._confinement = confinement or Confinement()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._trees: OrderedDict[str, TreeObject] = OrderedDict()
@@ -275,13 +282,16 @@ class ObjectReader:
         return None
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self._process = subprocess.Popen(
-            ["git", "--git-dir", str(self.git_dir), "cat-file", "--batch"],  # it sees packs that a later fetch adds
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment(()),
-        )
+        def begin() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                ["git", "--git-dir", str(self.git_dir), "cat-file", "--batch"],  # it sees packs that a later fetch adds
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment(()),
+            )
+
+        self._process = self._confinement.start(begin, None, has_network=False)
         self._on_start(self)
         return self._process
 

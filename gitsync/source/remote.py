@@ -33,6 +33,7 @@ from gitsync.source.authentication import (
 from gitsync.source.connections import GitConnections
 from gitsync.source.git import REMOTE, GitFailed, OutputTooLarge, can_leave_out_files, environment, run
 from gitsync.source.github_app import InstallationTokens
+from gitsync.source.landlock import Confinement
 from gitsync.source.left_out import left_out
 from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack, ServerRefused, retry_after
 from gitsync.source.quarantine import largest_file, quarantine
@@ -65,7 +66,8 @@ class Transport:
     """
     How Git servers are reached: the allowed schemes, the limits, and the operator's certificates (PEM).
 
-    ``plain`` are the hosts that are reached over HTTP although that scheme is not allowed.
+    ``plain`` are the hosts that are reached over HTTP although that scheme is not allowed. What a server sends is read
+    by programs under the ``confinement``.
     """
 
     schemes: tuple[str, ...] = tuple(sorted(SAFE_SCHEMES))
@@ -74,6 +76,7 @@ class Transport:
     ca_file: Path | None = None
     tokens: InstallationTokens = field(default_factory=InstallationTokens)
     connections: GitConnections = field(default_factory=GitConnections)
+    confinement: Confinement = field(default_factory=Confinement)
 
     def check_sign_in(self, url: str, credentials: Credentials) -> None:
         """Raise InvalidInput for credentials that would go without TLS to a host that the operator did not name."""
@@ -204,6 +207,7 @@ class Remote:
     def _unpacked(self, git_dir: Path, pack: ReceivedPack, commit: str) -> bool:
         """Admit a pack to a mirror; return False, with nothing of it there, where it is not the whole of a commit."""
         limits = self._transport.limits
+        confinement = self._transport.confinement
         # as git chooses between them (fetch.unpackLimit in git-config(1))
         unpack = ("unpack-objects", "-q") if pack.is_small else ("index-pack", "--stdin", "--fix-thin")
         connected = ("rev-list", "--objects", "--quiet", commit, "--not", "--all")
@@ -218,9 +222,10 @@ class Remote:
                     timeout=limits.seconds,
                     max_file_bytes=limits.pack_bytes,
                     max_memory_bytes=limits.memory_bytes,
+                    confinement=confinement,
                 )
                 # a server may send a part only; what is here of the commit would count as all of it
-                run(git_dir, *connected, env=env, timeout=limits.seconds)
+                run(git_dir, *connected, env=env, timeout=limits.seconds, confinement=confinement)
         except GitFailed:
             return False
         return True
@@ -257,7 +262,8 @@ class Remote:
                     raise self._too_large() from error
                 if _OUT_OF_MEMORY.search(text):
                     raise self._needs_memory() from error
-                raise local_failure(git_dir, text, limits.seconds) or self._error(error, credentials) from error
+                failure = local_failure(git_dir, text, limits.seconds, self._transport.confinement)
+                raise failure or self._error(error, credentials) from error
 
     def push(self, git_dir: Path, commit: str, branch: str, credentials: Credentials) -> None:
         """Push a commit to a branch, never by force; raise GitFailed when the server refuses it."""
@@ -300,8 +306,22 @@ class Remote:
                 max_memory_bytes=transport.limits.memory_bytes,
                 max_output=max_output,
                 is_guarded=True,
+                confinement=self._confinement(url, operation, credentials),
                 fails_on=fails_on,
             )
+
+    def _confinement(self, url: str, operation: str, credentials: Credentials) -> Confinement | None:
+        """Return what confines git while it talks to a server, None where it could not do its work."""
+        transport = self._transport
+        match urlsplit(url).scheme:
+            # Keys and certificates are files in the memory of this process (see ``memory_file``), and Landlock forbids
+            # to read them there: ssh always needs some.
+            case "http" | "https" if not trusted_certificates(credentials, transport.ca_file):
+                return transport.confinement
+            # the server is this machine: its repositories may be anywhere, and a push changes one
+            case "file" if operation != "push":
+                return Confinement()
+        return None
 
     def _redirect(self, credentials: Credentials) -> bool:
         """Follow a redirect on the same host; raise SourceUnavailable with the new URL for any other."""

@@ -15,6 +15,7 @@ from gitsync.errors import InvalidInput, SourceDenied, SourceThrottled, SourceUn
 from gitsync.objects.urls import SCP
 from gitsync.ports import CREDENTIALS_SECRET as SECRET
 from gitsync.source.git import GitFailed, environment, run
+from gitsync.source.landlock import Confinement
 
 _BROKEN = (
     *("corrupt", "bad object", "missing blob", "missing tree", "not a valid object", "inflate", "garbage"),
@@ -56,10 +57,10 @@ def disk_failure(text: str) -> SourceUnavailable | None:
     return unusable(full) if full else None
 
 
-def local_failure(git_dir: Path, text: str, seconds: float) -> SourceUnavailable | None:
+def local_failure(git_dir: Path, text: str, seconds: float, confinement: Confinement) -> SourceUnavailable | None:
     """Return the error where the disk or the mirror is why git failed, None where the server is."""
     failure = disk_failure(text)
-    if failure is None and (_is_damaged(text) or not _is_intact(git_dir, seconds)):
+    if failure is None and (_is_damaged(text) or not _is_intact(git_dir, seconds, confinement)):
         return Damaged()
     return failure
 
@@ -73,11 +74,11 @@ def _is_damaged(text: str) -> bool:
     return any(word in line for line in _local_lines(text) for word in _BROKEN)
 
 
-def _is_intact(git_dir: Path, seconds: float) -> bool:
+def _is_intact(git_dir: Path, seconds: float, confinement: Confinement) -> bool:
     """Return whether git can use a mirror: its configuration, its refs, and the commits and folders that they reach."""
     arguments = ("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
     try:
-        run(git_dir, *arguments, env=environment(()), timeout=seconds)
+        run(git_dir, *arguments, env=environment(()), timeout=seconds, confinement=confinement)
     except GitFailed as error:
         return bool(error.printed) and all(_WITHOUT_FILES.match(line) for line in error.printed.splitlines())
     return True

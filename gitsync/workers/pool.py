@@ -19,12 +19,12 @@ from gitsync.ports.previews import PreviewRequest
 from gitsync.preview.report import PreviewReport, ReportedRehearsal
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
+from gitsync.source.landlock import Concealed
 from gitsync.source.local import FILE_MIB
 from gitsync.workers import protocol
 from gitsync.workers.edits import of_edit, to_adoption
 from gitsync.workers.previews import of_preview
 from gitsync.workers.process import (
-    Concealed,
     Process,
     WorkerCrashed,
     WorkerDied,

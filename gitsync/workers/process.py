@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from gitsync.source.landlock import Concealed
 from gitsync.workers import protocol
 from gitsync.workers.protocol import BuildHistory
 
@@ -44,22 +44,6 @@ class WorkerTimeout(Exception):
 
 class WorkerMemory(Exception):
     """A process reached its limit of memory outside a render."""
-
-
-@dataclass(frozen=True, slots=True)
-class Concealed:
-    """Files and folders that render processes may not read, and those in them that they may."""
-
-    hidden: tuple[Path, ...] = ()
-    shown: tuple[Path, ...] = ()
-
-    @classmethod
-    def but(cls, hidden: Iterable[Path], shown: Iterable[Path]) -> Concealed:
-        """Return what conceals some paths, but not the program itself and those that it starts."""
-        # A data folder may be anywhere, also around the program; the checkout may have one.
-        programs = map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep))
-        own = (Path(sys.prefix), Path(sys.base_prefix), _ROOT / "gitsync")
-        return cls(tuple(hidden), (*shown, *own, *programs))
 
 
 def render_command(memory: int, concealed: Concealed, *, is_for_previews: bool = False) -> tuple[str, ...]:

@@ -27,11 +27,11 @@ from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.runtime.garbage import return_memory
+from gitsync.source.landlock import forbid_sockets, restrict
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
 from gitsync.workers import protocol
 from gitsync.workers.helm import HelmProgram
-from gitsync.workers.landlock import forbid_sockets, restrict
 from gitsync.workers.protocol import BuildHistory
 
 _MAPPED: Final = 4 << 30

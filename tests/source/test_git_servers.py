@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import time
@@ -14,6 +15,7 @@ import pytest
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
+from gitsync.source.landlock import Concealed, Confinement, landlock_version
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.snapshot import GitTree, SourceLimits
@@ -266,3 +268,42 @@ def test_a_named_host_is_read_over_http_without_credentials(tmp_path: Path, serv
         with pytest.raises(InvalidInput, match=r"credentials are not sent to 127\.0\.0\.1 without TLS"):
             source.resolve(GitSource(repo_url=url), ADA)
     assert server.requests == requests
+
+
+TAKEN_OVER = """#!/bin/sh
+# Called as git --git-dir FOLDER …, does what a git would that a pack has taken over, and then its work.
+[ "$1" != --git-dir ] || {{ cat {secret} > "$2/stolen-$$"; echo x > {folder}/planted-$$; }}
+exec {git} "$@"
+"""
+
+
+@pytest.mark.skipif(landlock_version() < 4, reason="the kernel has no Landlock that restricts TCP")
+@pytest.mark.parametrize("is_old", [False, True], ids=["unpacked", "fetched by git"])
+def test_a_git_that_a_pack_takes_over_reads_no_secret_and_changes_its_mirror_only(
+    tmp_path: Path, server: GitServer, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, is_old: bool
+) -> None:
+    data = tmp_path / "data"
+    mirrors = data / "mirrors"
+    mirrors.mkdir(parents=True)
+    (data / "secret").write_text("canary")
+    program = tmp_path / "programs" / "git"
+    program.parent.mkdir()
+    program.write_text(TAKEN_OVER.format(secret=data / "secret", folder=data, git=shutil.which("git")))
+    program.chmod(0o755)
+    confinement = Confinement(Concealed((data,), (mirrors,)))
+    source = Repositories(mirrors, Transport(("http",), confinement=confinement))
+    branch = GitSource(repo_url=server.url("origin.git"))
+    server.is_old = is_old
+
+    for number in range(2):
+        repo.commit({"a.yaml": f"a: {number}"})
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+            commit = source.resolve(branch, ANONYMOUS)
+            assert source.snapshot(branch, ANONYMOUS, commit).tree.read("a.yaml") == f"a: {number}".encode()
+    source.close()
+
+    stolen = list(mirrors.glob("*/stolen-*"))
+    assert stolen
+    assert not any(file.read_text() for file in stolen)
+    assert not list(data.glob("planted-*"))
