@@ -30,6 +30,7 @@ from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan.parts import closure, needs_by_step, part_of
 from gitsync.plan.risk.agent_fields import EVALUATED, behaviour_of, named_objects
+from gitsync.plan.risk.escalation import OwnSecrets, reads_secret
 from gitsync.ports import Ports
 from gitsync.sync.decision import SyncDecision
 from gitsync.sync.evaluation_copies import (
@@ -134,12 +135,13 @@ class ObjectEvaluator:
         self._policies = policies
 
     def advance(
-        self, planned: Planned, gated: Sequence[GatedObject], *, may_begin: bool
+        self, planned: Planned, gated: Sequence[GatedObject], *, may_begin: bool, is_approved: bool = False
     ) -> tuple[tuple[ObjectEvaluation, ...], float | None]:
         """
         Return the evaluations as they are now, and the seconds until they have to be read again.
 
-        They are begun where ``may_begin``; those of another commit are ended, and their copies deleted.
+        They are begun where ``may_begin``; those of another commit are ended, and their copies deleted. The judge's
+        Secret has to be the Application's (see the risk rule ``reads-secret``) unless a person approved the plan.
         """
         known = planned.inputs.state.evaluations
         if not known and not gated:
@@ -163,17 +165,22 @@ class ObjectEvaluator:
             is_requested = planned.inputs.is_requested and not was_running
             if is_due and item.evaluated is not None and _is_due(planned, evaluations.get(key), is_requested):
                 attempt = evaluations[key].attempt + 1 if key in evaluations else 1
-                evaluations[key] = self._begin(planned, item.evaluated, item.digest, attempt)
+                evaluations[key] = self._begin(planned, item.evaluated, item.digest, attempt, is_approved=is_approved)
                 running_count += evaluations[key].is_running
         return _kept(evaluations.values(), wanted.keys()), _requeue(planned, evaluations, wanted)
 
-    def _begin(self, planned: Planned, evaluated: EvaluatedObject, digest: str, attempt: int) -> ObjectEvaluation:
+    def _begin(
+        self, planned: Planned, evaluated: EvaluatedObject, digest: str, attempt: int, *, is_approved: bool
+    ) -> ObjectEvaluation:
         """Create the Job of an attempt; another one after a crash finds it by its name."""
         begun = ObjectEvaluation(evaluated.ref.path, digest, attempt, planned.inputs.now)
         try:
             job = copy_job(evaluated, digest, attempt)
         except InvalidInput as error:
             return _ended(planned, begun, inconclusive(str(error)))
+        foreign = "" if is_approved else _foreign_secret(planned, job)
+        if foreign:
+            return _ended(planned, begun, inconclusive(foreign))
         problem = self._write(planned, [job]) or self._write_copies(planned, evaluated, job)
         return _ended(planned, begun, inconclusive(problem)) if problem else begun
 
@@ -263,6 +270,23 @@ class ObjectEvaluator:
         return f"{failed[0].change.ref}: {failed[0].message}" if failed else ""
 
 
+def _foreign_secret(planned: Planned, job: Manifest) -> str:
+    """
+    Return why the container that asks may not read the Secret of its judge, empty where it may.
+
+    The plan has no step for the Job, so that no risk rule judges it, and a commit names that Secret and the image. What
+    the object itself reads is part of its step.
+    """
+    asking = {**job, "spec": {"containers": at(job, "spec", "template", "spec", "containers")}}
+    own = OwnSecrets(planned.app, planned.observation.desired, planned.observation.live)
+    secret = reads_secret(Change(ref_of(job), Action.CREATE, desired=asking), own)
+    if secret is None:
+        return ""
+    return (
+        f"its judge's Secret {secret} is not the Application's: declare it, or let an object that is approved read it"
+    )
+
+
 def held_back(
     decision: SyncDecision, planned: Planned, gated: Sequence[GatedObject], evaluations: Iterable[ObjectEvaluation]
 ) -> SyncDecision:
@@ -277,7 +301,7 @@ def held_back(
         return decision
     reasons = {item.ref: _reason(planned, item, verdicts.get((item.ref.path, item.digest))) for item in waiting}
     plan = decision.plan
-    steps = tuple(_free_steps(plan, waiting)) if decision.trigger and not _is_approved(decision) else ()
+    steps = tuple(_free_steps(plan, waiting)) if decision.trigger and not is_approved(decision) else ()
     if steps:
         verdict = decision.verdict or Verdict(Decision.ALLOWED)
         chosen = set(verdict.steps)
@@ -295,7 +319,8 @@ def held_back(
     return replace(decision, trigger="", verdict=verdict)
 
 
-def _is_approved(decision: SyncDecision) -> bool:
+def is_approved(decision: SyncDecision) -> bool:
+    """Whether a person approved the plan of a decision."""
     return decision.verdict is not None and bool(decision.verdict.approver)
 
 

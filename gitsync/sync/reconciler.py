@@ -21,7 +21,7 @@ from gitsync.sync.cache import ReconcileCache, RetryState
 from gitsync.sync.decision import SyncDecision, SyncGate
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import SyncEvaluator
-from gitsync.sync.evaluations import ObjectEvaluator, gated_objects, held_back
+from gitsync.sync.evaluations import ObjectEvaluator, gated_objects, held_back, is_approved
 from gitsync.sync.executor import SyncExecutor
 from gitsync.sync.input import RepairRequest, Target
 from gitsync.sync.operation import operation_to_status
@@ -108,7 +108,9 @@ class Reconciler:
         """Decide on a sync; agents answer their cases first, and those that have not passed are left out of it."""
         decision = self._gate.decide(planned, cache)
         gated = gated_objects(planned)
-        evaluations, delay = self._object_evaluator.advance(planned, gated, may_begin=bool(decision.trigger))
+        evaluations, delay = self._object_evaluator.advance(
+            planned, gated, may_begin=bool(decision.trigger), is_approved=is_approved(decision)
+        )
         report.requeue_in(delay)
         report.state = replace(report.state, evaluations=evaluations)
         # what a running operation may do was decided when it was begun

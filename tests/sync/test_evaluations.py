@@ -283,6 +283,38 @@ def test_cases_that_cannot_be_asked_hold_the_object(cases: tuple[Manifest, ...],
     assert message in world.ready[1]
 
 
+JUDGE = """
+judge:
+  id: large
+  endpoint: http://judge.models:8000/v1
+  credentials: {{secretKeyRef: {{name: {secret}, key: token}}}}
+"""
+
+
+def judged_by(secret: str) -> Manifest:
+    return config_map("cases", **{"cases.jsonl": CASE, "evaluation.yaml": JUDGE.format(secret=secret)})
+
+
+def test_a_commit_does_not_choose_a_secret_of_others_for_its_judge() -> None:
+    world = Evaluated()
+    jobs = len(world.jobs)
+    world.engine.declare("c2", deployment("triage:2"), prompt("be polite"), judged_by("bank-db"))
+    world.settle()
+    assert len(world.jobs) == jobs
+    assert world.image == "triage:1"
+    assert "judge's Secret bank-db is not the Application's" in world.ready[1]
+
+
+@pytest.mark.parametrize("secret", ["key", "declared"], ids=["that the agent reads", "of the commit"])
+def test_a_judge_may_have_a_secret_of_the_application(secret: str) -> None:
+    world = Evaluated()
+    jobs = len(world.jobs)
+    declared = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "declared"}, "stringData": {"token": "t"}}
+    world.engine.declare("c2", deployment("triage:2"), prompt("be polite"), judged_by(secret), declared)
+    world.settle()
+    assert len(world.jobs) == jobs + 1
+
+
 def kagent(model: str, **declarative: Any) -> list[Manifest]:
     metadata = {"name": "triage", "annotations": {"gitsync.dev/evaluation": "cases"}}
     spec = {"type": "Declarative", "declarative": {"systemMessage": "be polite", "modelConfig": "large", **declarative}}
