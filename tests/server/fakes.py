@@ -30,7 +30,7 @@ from gitsync.objects.change import (
     Verdict,
 )
 from gitsync.objects.health import Health, HealthStatus
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
@@ -114,7 +114,7 @@ class StillView:
         return next((item.change.live for item in self.views[key].resources if item.ref == ref), None)
 
     def dependents(self, key: str, ref: ObjectRef) -> tuple[Manifest, ...]:
-        return ()
+        return self.owned_by(uid_of(self.live(key, ref) or {}))
 
     def owned_by(self, uid: str) -> tuple[Manifest, ...]:
         return self.children.get(uid, ())
