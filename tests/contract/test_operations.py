@@ -37,6 +37,7 @@ def ready_message(stage: Stage, name: str = "app") -> str:
 # --- rights of the component agents ---
 
 
+@pytest.mark.own_rights
 def test_the_component_agents_gives_applications_no_right(stage: Stage) -> None:
     """An Application without a ServiceAccount once wrote by the rights that the controller has for Agents."""
     install(stage, "agents")

@@ -26,9 +26,10 @@ def application(stage: Stage, name: str, path: str = "") -> Manifest:
 
 
 def spec_of(stage: Stage, path: str) -> dict[str, Any]:
+    account = {"serviceAccountName": stage.account} if stage.account else {}
     return {
         "source": {"repoURL": stage.repo.url, "path": path},
-        "destination": {"namespace": stage.namespace},
+        "destination": {"namespace": stage.namespace, **account},
         "sync": {"interval": "1s"},
         "risk": {"approval": "Never"},
     }
