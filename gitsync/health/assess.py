@@ -25,7 +25,7 @@ from gitsync.kube.kinds import CRD, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD, SER
 from gitsync.objects.application import HealthCheck
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, annotations_of, group_of, metadata_of
-from gitsync.objects.ref import GroupKind
+from gitsync.objects.ref import GroupKind, ref_of
 
 _NO_ADDRESS = "Waiting for {} to assign an address; where the cluster has none, use {} or a check in spec.healthChecks"
 
@@ -232,7 +232,17 @@ def assess_by(check: HealthCheck, live: Manifest) -> HealthStatus:
     return progressing(f"not yet: {check.healthy}")
 
 
+_MOST_WORK = 16 << 20
+"""Bytes that a check may read, see ``work_of``: half a second at most, in which all Applications wait."""
+
+
 def _holds(expression: str, live: Manifest) -> bool:
+    if cel.work_of(expression, live) > _MOST_WORK:
+        raise InvalidInput(
+            f"{expression!r} reads too much of {ref_of(live)}, which is large, in nested or long iterations",
+            location="spec.healthChecks",
+            hint="iterate over fewer items, or compare a field",
+        )
     try:
         return cel.holds(expression, live)
     except ValueError as error:

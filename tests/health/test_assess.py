@@ -122,3 +122,15 @@ def test_an_object_on_its_way_out_is_progressing() -> None:
 def test_what_is_no_expression_is_refused() -> None:
     with pytest.raises(InvalidInput, match="is not valid CEL"):
         assess_by(HealthCheck(kind="ConfigMap", healthy="object.x =="), {"metadata": {}})
+
+
+def test_a_check_that_iterates_long_over_a_large_object_is_refused() -> None:
+    ten = "[0,1,2,3,4,5,6,7,8,9]"
+    nested = HealthCheck(kind="ConfigMap", healthy=f"{ten}.all(a, {ten}.all(b, !object.data.a.contains('ab')))")
+    large = {**live("ConfigMap"), "data": {"a": "a" * (1 << 20)}}
+    with pytest.raises(InvalidInput, match="reads too much of ConfigMap"):
+        assess_by(nested, large)
+    assert assess_by(nested, {**live("ConfigMap"), "data": {"a": "a"}}).health is Health.HEALTHY
+    conditions = [{"type": f"t{number}"} for number in range(15)]
+    usual = HealthCheck(kind="ConfigMap", healthy="object.status.conditions.exists(c, c.type == 't9')")
+    assert assess_by(usual, {**large, "status": {"conditions": conditions}}).health is Health.HEALTHY

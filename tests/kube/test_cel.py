@@ -52,3 +52,22 @@ def test_an_ordinary_expression_is_evaluated(expression: str) -> None:
 
 def test_iterations_have_a_limit() -> None:
     assert not cel.holds("object.l.all(a, object.l.all(b, a == b))", {"l": [1] * 300})
+
+
+TEN = "[0,1,2,3,4,5,6,7,8,9]"
+
+
+@pytest.mark.parametrize(
+    ("expression", "iterations"),
+    [
+        ("object.data.a == 'a'", 1),
+        ("object.items.all(i, i == 'b')", 10),
+        ("object.items.exists(i, i == 'b') && object.items.exists(i, i == 'c')", 10),
+        (f"{TEN}.all(i, {TEN}.all(j, object.data.a.contains('b')))", 21**2),
+        (f"{TEN}.all(i, {TEN}.all(j, {TEN}.all(k, {TEN}.all(l, true))))", 10_000),
+        ("object.data.a == '.all(i, .all(j, '", 1),
+    ],
+)
+def test_the_work_of_an_expression_is_bounded_by_its_iterations(expression: str, iterations: int) -> None:
+    value = {"data": {"a": "x" * 1000}, "items": ["b"] * 10}
+    assert cel.work_of(expression, value) == iterations * 1020
