@@ -11,7 +11,8 @@ import copy
 import os
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -23,6 +24,21 @@ from gitsync.server.backend import Backend
 
 ARE_TWO = os.environ.get("GITSYNC_TEST_REPLICAS") == "2"
 KEY = "the key of sessions that replicas share"
+
+
+_databases: dict[str, str] = {}
+"""The database of the replicas with a data folder, by the path of that."""
+
+
+def share(folder: Path, database: str) -> None:
+    """Let commands on a data folder use the database that its replica shares with others."""
+    _databases[str(folder)] = database
+
+
+def variables(arguments: Iterable[object]) -> dict[str, str]:
+    """Return the environment of a command: the database that belongs to the data folder among its arguments."""
+    databases = [_databases[str(argument)] for argument in arguments if str(argument) in _databases]
+    return {"GITSYNC_DATABASE": databases[0]} if databases else {}
 
 
 class OneAddress:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from gitsync.cli.main import app
 from gitsync.sandbox.server import Sandbox
+from tests import replicas
 from tests.asgi_server import serve
 from tests.child_process import child_process
 from tests.flow.environment import World
@@ -50,7 +51,8 @@ def gitsync(monkeypatch: pytest.MonkeyPatch) -> Gitsync:
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
     def run(*arguments: object) -> Done:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="gitsync")
+        own = replicas.variables(arguments)
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="gitsync", env=own)
         return Done(result.exit_code, result.stdout, result.stderr)
 
     return run
@@ -59,6 +61,7 @@ def gitsync(monkeypatch: pytest.MonkeyPatch) -> Gitsync:
 def process(*arguments: object, **options: Any) -> Done:
     """Run a command as a process of its own."""
     command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
+    options["env"] = {**(options.get("env") or os.environ), **replicas.variables(arguments)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, **options)
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -153,7 +156,9 @@ def running(
     with log.open("w") as out:
         command = [sys.executable, "-m", "gitsync", *map(str, arguments)]
         options = {"stdout": out, "stderr": subprocess.STDOUT, "cwd": cwd, "text": True}
-        settings = os.environ | {name: str(value) for name, value in environment.items()}
+        settings = {**os.environ, **replicas.variables(arguments)} | {
+            name: str(value) for name, value in environment.items()
+        }
         with child_process(command, env=settings, **options) as child:
             try:
                 yield child, log

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -150,9 +148,7 @@ def test_an_export_verifies_without_gitsync(unchanged_shop: Shop) -> None:
 
 def test_verify_compares_the_chain_with_the_statuses_of_applications(shop: Shop) -> None:
     shop.world.stop()
-    with contextlib.closing(sqlite3.connect(shop.world.folder / "data" / "history.db")) as database, database:
-        database.execute("DELETE FROM audit")
-        database.execute("UPDATE chain SET length = 0, head = ?", ("0" * 64,))
+    shop.world.change_records("DELETE FROM audit", f"UPDATE chain SET length = 0, head = '{'0' * 64}'")
     done = shop("audit", "verify")
     assert (done.code, "in the status of Application gitsync/shop" in done.out) == (1, True)
 
@@ -163,9 +159,7 @@ def test_verify_compares_the_chain_with_the_statuses_of_applications(shop: Shop)
 
 def test_a_broken_chain_exits_with_1(shop: Shop) -> None:
     shop.world.stop()
-    with sqlite3.connect(shop.world.folder / "data" / "history.db") as database:
-        database.execute("UPDATE audit SET body = replace(body, 'prompt', 'other') WHERE id = 1")
-    database.close()
+    shop.world.change_records("UPDATE audit SET body = replace(body, 'prompt', 'other') WHERE id = 1")
 
     done = shop("audit", "verify")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +149,25 @@ class World:
         return controller
 
     def _shared(self) -> dict[str, Any]:
-        """Return what two replicas have in common; commands of this process use the same database."""
+        """Return what two replicas have in common; commands on the data folder use the same database."""
         if not self._database:
             self._database = replicas.new_database(os.environ["GITSYNC_TEST_POSTGRES"])
-        os.environ["GITSYNC_DATABASE"] = self._database
+            replicas.share(self.folder / "data", self._database)
         return {"replicas": True, "database": self._database}
+
+    def change_records(self, *statements: str) -> None:
+        """Execute SQL on the database of the records, as a person with access to it."""
+        if self._database:
+            # optional: a machine without PostgreSQL does not have it
+            import psycopg
+
+            with psycopg.connect(self._database) as connection:
+                for statement in statements:
+                    connection.execute(statement)  # type: ignore[call-overload]
+            return
+        with closing(sqlite3.connect(self.folder / "data" / "history.db")) as file, file:
+            for statement in statements:
+                file.execute(statement)
 
     def dashboard(self, access: Access | None = None, **options: Any) -> ASGIApp:
         """Return the dashboard of the controller, or of both replicas behind one address."""
