@@ -25,12 +25,19 @@ def require_unchanged(top: Path, files: Sequence[str]) -> None:
         )
 
 
+def has_changes(top: Path, files: Sequence[str]) -> bool:
+    """Return whether a file is new, or differs from the last commit."""
+    return bool(_git(top, "status", "--porcelain", "--", *files))
+
+
 def commit_files(top: Path, files: Sequence[str], message: str, branch: str = "") -> str:
-    """Commit the files as they are on disk, on a new branch if one is named, and return the id of the commit."""
+    """Commit the files as they are on disk, new ones too, on a new branch if one is named; return the commit's id."""
     if branch:
         if branch.startswith("-"):
             raise InvalidInput(f"{branch} is not a valid branch name", location="--branch")
         _git(top, "switch", "--quiet", "--create", branch)
+    # without it git commits no file that it does not know; the content is not staged, for a commit that a hook refuses
+    _git(top, "add", "--intent-to-add", "--", *files)
     _git(top, "commit", "--quiet", "--message", message, "--", *files)
     return _git(top, "rev-parse", "HEAD").strip()
 
@@ -110,17 +117,17 @@ class Upstream:
     url: str
 
     @classmethod
-    def of(cls, top: Path) -> Upstream:
+    def of(cls, top: Path, location: str = "--pr") -> Upstream:
         """Return that of a work tree; raise InvalidInput where no branch is checked out, or it has no remote."""
         branch = _git(top, "branch", "--show-current").strip()
         if not branch:
-            raise InvalidInput("no branch is checked out", location="--pr", hint="check out the branch to merge into")
+            raise InvalidInput("no branch is checked out", location=location, hint="check out the branch to merge into")
         remotes = _git(top, "remote").split()
         configured = _git(top, "config", "--default", "origin", "--get", f"branch.{branch}.remote").strip()
         # "." is the repository itself, which has no pull requests
         remote = configured if configured in remotes else "origin"
         if remote not in remotes:
-            raise InvalidInput("the repository has no remote", location="--pr", hint="git remote add origin URL")
+            raise InvalidInput("the repository has no remote", location=location, hint="git remote add origin URL")
         return cls(branch, remote, _git(top, "remote", "get-url", remote).strip())
 
 

@@ -115,7 +115,7 @@ class SettledReconciler:
             return False
         is_in_inventory = observation.inventory.has(ref, observation.versions[ref], uid_of(live))
         is_held = not is_owned(planned.app, live) or is_in_inventory
-        return is_held and health_of(ref, live, self._live, planned.app.health_checks) == observation.health[ref]
+        return is_held and health_of(ref, live, self._live, planned.app) == observation.health[ref]
 
     def _runs_as_before(self, planned: Planned, ref: ObjectRef, observed: Observation, running: RunningState) -> bool:
         """Whether the Pods of a workload have the same findings, and what Pods read has the same content."""
@@ -150,7 +150,7 @@ def after_updates(
     steps = planner.steps_alone(planned, observed.live) if is_same else None
     if steps is None:
         return None
-    health = {ref: health_of(ref, observed.live[ref], live, planned.app.health_checks) for ref in refs}
+    health = {ref: health_of(ref, observed.live[ref], live, planned.app) for ref in refs}
     new_observation = replace(
         observation,
         live={**observation.live, **observed.live},

@@ -323,7 +323,7 @@ class SyncExecutor:
             operation.id if operation is not None else "",
             planned.observation.versions,
             widen,
-            lambda ref, manifest: health_of(ref, manifest, self._live, app.health_checks),
+            lambda ref, manifest: health_of(ref, manifest, self._live, app),
             approver=operation.approver if operation is not None else "",
             on_result=record,
         )
@@ -541,7 +541,7 @@ def _unhealthy(planned: Planned, live: LiveCache) -> str:
         # what its annotation leaves out, such as the tests of a Helm chart, nothing creates
         is_left_out = change.live is None and change.options.reconcile is Reconcile.NEVER
         if change.desired is not None and not is_hook(change) and not is_left_out and change.action is Action.NOTHING:
-            status = change.finished or health_of(change.ref, observed.get(change.ref), live, planned.app.health_checks)
+            status = change.finished or health_of(change.ref, observed.get(change.ref), live, planned.app)
             if status.health in (Health.PROGRESSING, Health.DEGRADED, Health.MISSING):
                 return f"{change.ref} to be healthy, which is {status.health.value}"
     if any(change.is_write and not is_hook(change) for change in changes):

@@ -14,10 +14,10 @@ from gitsync.kube.kinds import CRD
 from gitsync.kube.parts import PARTS, WORKLOADS, all_parts
 from gitsync.kube.times import is_temporary
 from gitsync.merge.schema import DefinedKinds, Schema, Schemas, kind_schema
-from gitsync.objects.application import Application, HealthCheck
+from gitsync.objects.application import Application
 from gitsync.objects.health import Health, HealthStatus, worst
 from gitsync.objects.inventory import Inventory
-from gitsync.objects.keys import RECONCILE
+from gitsync.objects.keys import APPLICATION, RECONCILE
 from gitsync.objects.manifest import Manifest, at, group_of, uid_of
 from gitsync.objects.options import Reconcile
 from gitsync.objects.ref import GroupKind, ObjectRef
@@ -268,15 +268,19 @@ def _read(ref: ObjectRef, version: str, cluster: Cluster) -> Manifest | None:
 
 
 def health_of(
-    ref: ObjectRef, manifest: Manifest | None, live: LiveCache, checks: Sequence[HealthCheck] = ()
+    ref: ObjectRef, manifest: Manifest | None, live: LiveCache, app: Application | None = None
 ) -> HealthStatus:
     """
     Return the health of a live object, with the message of its Pods; an absent one is Missing.
 
-    The Application's own check of a kind precedes any other rule.
+    The Application's own check of a kind precedes any other rule. An Application that declares itself does not wait for
+    itself: it would never be Healthy, since it is Progressing until all of its objects are Healthy.
     """
     if manifest is None:
         return HealthStatus(Health.MISSING, "not in the cluster")
+    if app is not None and ref == ObjectRef(APPLICATION.group, APPLICATION.kind, app.namespace, app.name):
+        return HealthStatus(Health.HEALTHY, "it is as healthy as its other objects")
+    checks = app.health_checks if app is not None else ()
     check = next((check for check in checks if (check.group, check.kind) == (ref.group, ref.kind)), None)
     if check is not None:
         return assess_by(check, manifest)

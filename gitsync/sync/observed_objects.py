@@ -77,7 +77,7 @@ def health_by_ref(
             health[ref] = HealthStatus(Health.UNKNOWN, "is left out by its annotation")
             continue
         known = observed.health if observed is not None else None
-        health[ref] = known or health_of(ref, observation.live.get(ref), live, app.health_checks)
+        health[ref] = known or health_of(ref, observation.live.get(ref), live, app)
     return health
 
 
@@ -117,5 +117,5 @@ def _is_held(app: Application, live: Manifest) -> bool:
 
 
 def _observed(app: Application, ref: ObjectRef, manifest: Manifest, live: LiveCache) -> ObservedObject:
-    health = None if ref.of in WORKLOADS else health_of(ref, manifest, live, app.health_checks)
+    health = None if ref.of in WORKLOADS else health_of(ref, manifest, live, app)
     return ObservedObject(manifest, is_owned(app, manifest), uid_of(manifest), health)

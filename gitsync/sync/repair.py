@@ -228,7 +228,7 @@ class Repairer:
             operation.id,
             planned.observation.versions,
             widen,
-            lambda ref, manifest: health_of(ref, manifest, self._live, app.health_checks),
+            lambda ref, manifest: health_of(ref, manifest, self._live, app),
             on_result=remember,
         )
 

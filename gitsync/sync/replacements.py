@@ -95,7 +95,7 @@ class Replacer:
             operation.id,
             {**planned.observation.versions, **pods},
             widen,
-            lambda ref, manifest: health_of(ref, manifest, self._live, app.health_checks),
+            lambda ref, manifest: health_of(ref, manifest, self._live, app),
         )
 
 

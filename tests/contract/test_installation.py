@@ -163,6 +163,8 @@ NOT_RUN = {
     "kubectl apply -k": "names the options of a command that is run",
     "gitsync install --policies FOLDER": "has a placeholder",
     "gitsync install --crds": "is run as a part of a line",
+    "gitsync bootstrap": "needs a repository; tests/contract/test_bootstrap.py runs it",
+    "kubectl apply --server-side --field-manager=gitsync -k clusters/prod": "repairs what gitsync bootstrap installed",
     "gitsync webhook": "names a server of the manifests",
     "gh attestation": "needs a release on GitHub",
     "gitsync verify-install": "needs the image of a release; tests/cli/test_verify_install.py runs it",

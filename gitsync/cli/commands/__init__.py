@@ -60,6 +60,7 @@ GROUPS: Final = {
     "Install and run": {
         "demo": "Run everything on this machine: sandbox cluster, demo repository, controller and dashboard.",
         "install": "Print the manifests that install the controller, for `kubectl apply -f -`.",
+        "bootstrap": "Install the controller from a Git repository that it then follows, or upgrade it by a commit.",
         "verify-install": "Compare an installation with what this version installs: objects, rights and image.",
         "upgrade": "Report whether a cluster can change to this version without losing a field.",
         "uninstall": "Remove the controller, its definitions and its rights; workloads stay.",

@@ -1,32 +1,37 @@
-"""``gitsync install`` and ``gitsync verify-install``."""
+"""``gitsync install`` and ``gitsync bootstrap``."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
+import time
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, Any
 
 import typer
 
+from gitsync import __version__
 from gitsync.cli.applications import connect
-from gitsync.cli.findings import CheckState, Finding, missing, ok, warning
-from gitsync.cli.options import NAMESPACE, ClusterTarget, Output, command
-from gitsync.cli.output import Exit, Format, show
-from gitsync.cluster.kubernetes import KubernetesCluster, version_of
-from gitsync.errors import InvalidInput
+from gitsync.cli.options import NAMESPACE, ClusterTarget, command
+from gitsync.cli.output import Exit, say
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.errors import ClusterUnavailable, InvalidInput
 from gitsync.files import shipped_folder
-from gitsync.kube.kinds import POD
-from gitsync.objects.manifest import Manifest, at, labels_of
-from gitsync.objects.ref import GroupKind, ref_of
+from gitsync.objects.application import parse_application
+from gitsync.objects.keys import API_VERSION, APPLICATION, FIELD_MANAGER, VERSION
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef, ref_of
+from gitsync.objects.remote import without_user
 from gitsync.objects.tree import Entry
+from gitsync.plan.tracking import marked
 from gitsync.render.build import build
 from gitsync.render.yaml.writer import write, write_all
 from gitsync.services.policies import read_files
-from gitsync.source.local import FolderTree
+from gitsync.source.local import FolderTree, repository_of
+from gitsync.source.work_tree import Upstream, commit_files, has_changes, push_branch
 
 _CLUSTER_SCOPED = (
     "ClusterRole",
@@ -35,7 +40,7 @@ _CLUSTER_SCOPED = (
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 )
-_IMAGE = "gitsync"
+IMAGE_NAME = "gitsync"
 """The name of the image in the Deployment."""
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _REPOSITORY = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9._/-]+)?", re.ASCII)
@@ -67,11 +72,11 @@ _OF_THE_CLUSTER = (
 )
 """Components with cluster-scoped objects, which a namespaced installation has not; it has what Agents need anyway."""
 _NAMESPACED = "../gitsync/components/namespaced"
-_COLUMNS = ("result", "check", "detail", "fix")
-_RBAC = "rbac.authorization.k8s.io"
-_TENANT_ROLES = frozenset({"gitsync-tenant", "gitsync"})
-"""Roles that a tenant's administrator binds to the controller in each namespace (``gitsync install --tenant``)."""
-_FIX = "apply what `gitsync install` prints with the same options"
+_KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+_GENERATED = "gitsync.yaml"
+"""The file that each ``gitsync bootstrap`` writes again."""
+_DEFINITION_SECONDS = 60.0
+"""Seconds in which an API server serves a new definition; it takes about one."""
 
 
 @command
@@ -117,117 +122,135 @@ def install(
 
 
 @command
-def verify_install(
+def bootstrap(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A folder of a Git checkout, for the manifests of gitsync alone.")
+    ],
     place: ClusterTarget,
     image: Annotated[
-        str, typer.Option(help="The image of the release with its digest: REPOSITORY:TAG@sha256:DIGEST.")
+        str, typer.Option(help="The image of the controller, such as registry.example.com/gitsync:0.4.0.")
     ] = "",
     component: Annotated[
-        list[ComponentName] | None, typer.Option(help="A component that is installed; see `gitsync install`.")
+        list[ComponentName] | None, typer.Option(help="Add a component; see `gitsync install`.")
     ] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the controller.")] = NAMESPACE,
-    output: Output = Format.TABLE,
+    url: Annotated[
+        str, typer.Option(help="The URL that the controller reads the repository at; by default that of the remote.")
+    ] = "",
+    credentials: Annotated[
+        str,
+        typer.Option(metavar="SECRET", help="The Secret with the repository's credentials, in gitsync."),
+    ] = "",
 ) -> Exit:
-    """Compare an installation with what this version installs: objects, rights and image. Exit code 1: it differs."""
+    """Install the controller from a Git repository that it then follows, or upgrade it by a commit."""
+    components = component or []
+    if ComponentName.NAMESPACED in components:
+        raise InvalidInput(
+            "a controller without rights of the cluster cannot apply its own definitions",
+            location="--component",
+            hint="use gitsync install --component namespaced",
+        )
+    top, _ = repository_of(folder.resolve())
+    if top is None:
+        raise InvalidInput("is not inside a Git repository", location=str(folder))
+    path = folder.resolve().relative_to(top.resolve()).as_posix()
+    if path == ".":
+        raise InvalidInput("the root of a repository has more than gitsync", location=str(folder), hint="name a folder")
+    upstream = Upstream.of(top, location=str(folder))
+    source = {
+        "repoURL": url or without_user(upstream.url),
+        "path": path,
+        "revision": upstream.branch,
+        **({"credentials": {"secretRef": {"name": credentials}}} if credentials else {}),
+    }
+    files = {
+        _GENERATED: [*installation(image, components), *rendered({"resources": ["../gitsync/bootstrap"]})],
+        "application.yaml": [_itself(source)],
+        "kustomization.yaml": [{**_KUSTOMIZATION, "resources": [_GENERATED, "application.yaml"]}],
+    }
+    written = _write(top / path, files)
+    # before the commit: what does not render would be followed
+    manifests = list(build(FolderTree(top), path).manifests)
+    _commit(top, [f"{path}/{name}" for name in written], f"Install gitsync {__version__} from {path}", upstream)
     client = connect(place.cluster)
-    cluster = KubernetesCluster(client)
     try:
-        manifests = [_moved(item, namespace) for item in installation(image, component or [])]
-        findings = [
-            *(_compared(cluster, item) for item in manifests),
-            *_further_rights(cluster, manifests, namespace),
-            *_images(cluster, image, namespace),
-        ]
+        _install_once(KubernetesCluster(client), manifests)
     finally:
         client.close()
-    show([asdict(finding) for finding in findings], _COLUMNS, output, key="check")
-    return Exit.DIFFERENT if any(finding.result is CheckState.MISSING for finding in findings) else Exit.OK
+    return Exit.OK
 
 
-def _moved(manifest: Manifest, namespace: str) -> Manifest:
-    """Return a manifest of the installation as it is in another namespace than the shipped one."""
-    manifest = without_wrong_namespace(manifest)
-    metadata = manifest["metadata"]
-    if "namespace" in metadata:
-        metadata = {**metadata, "namespace": namespace}
-    elif manifest["kind"] == "Namespace":
-        metadata = {**metadata, "name": namespace}
-    subjects = [
-        {**subject, "namespace": namespace} if "namespace" in subject else subject
-        for subject in manifest.get("subjects") or ()
-    ]
-    return {**manifest, "metadata": metadata, **({"subjects": subjects} if subjects else {})}
+def _itself(source: dict[str, Any]) -> Manifest:
+    """Return the Application of the installation, which removes nothing of it whatever Git lacks."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": APPLICATION.kind,
+        "metadata": {"name": IMAGE_NAME, "namespace": NAMESPACE},
+        "spec": {
+            "source": source,
+            "destination": {"serviceAccountName": "gitsync-deployer", "allowClusterScoped": True},
+            # a commit that changes this waits for an approval, since it widens what the Application may do
+            "sync": {"prune": False},
+        },
+    }
 
 
-def _compared(cluster: KubernetesCluster, declared: Manifest) -> Finding:
-    """Return whether a live object has all that is declared for it."""
-    ref = ref_of(declared)
-    check = str(ref)
-    if cluster.resource(ref.group, version_of(declared), ref.kind) is None:
-        return missing(check, f"the cluster does not serve {ref.kind}", _FIX)
-    live = cluster.read(ref, version_of(declared))
-    if live is None:
-        return missing(check, "is not installed", _FIX)
-    paths = list(_differences(declared, live))
-    if paths:
-        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-        return missing(check, f"differs in {', '.join(paths[:3])}{more}", _FIX)
-    return ok(check, "is as shipped")
+def _write(folder: Path, files: Mapping[str, list[Manifest]]) -> list[str]:
+    """Write the files and return their names; an existing one only if it is generated, since others are the user's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [name for name in files if name == _GENERATED or not (folder / name).exists()]
+    for name in names:
+        (folder / name).write_text(write_all(files[name]), encoding="utf-8")
+    return names
 
 
-def _differences(declared: Any, live: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths whose declared value the live object lacks; lists are compared whole, objects by member."""
-    if isinstance(declared, Mapping) and isinstance(live, Mapping):
-        for name, value in declared.items():
-            if name in live:
-                yield from _differences(value, live[name], f"{path}.{name}")
-            # an API server drops what is empty
-            elif value not in ({}, [], None, ""):
-                yield f"{path}.{name}"
-    elif isinstance(declared, list) and isinstance(live, list) and len(declared) == len(live):
-        for number, (item, other) in enumerate(zip(declared, live, strict=True)):
-            yield from _differences(item, other, f"{path}[{number}]")
-    elif declared != live:
-        yield path
+def _commit(top: Path, files: list[str], message: str, upstream: Upstream) -> None:
+    """Commit and push what was written."""
+    if not has_changes(top, files):
+        say("Git has these manifests already")
+        return
+    say(f"committed {commit_files(top, files, message)[:12]}")
+    push_branch(top, upstream.remote, upstream.branch)
+    say(f"pushed {upstream.branch} to {upstream.remote}")
 
 
-def _further_rights(cluster: KubernetesCluster, manifests: Iterable[Manifest], namespace: str) -> Iterator[Finding]:
-    """Yield the bindings that give the controller's ServiceAccount other roles than those of the installation."""
-    installed = {ref_of(item) for item in manifests}
-    accounts = {item["metadata"]["name"] for item in manifests if item["kind"] == "ServiceAccount"}
-    for kind in ("ClusterRoleBinding", "RoleBinding"):
-        for binding in cluster.objects(GroupKind(_RBAC, kind), "v1"):
-            # the items of a list have no kind of their own
-            ref = ref_of({**binding, "apiVersion": f"{_RBAC}/v1", "kind": kind})
-            held = [
-                subject["name"]
-                for subject in binding.get("subjects") or ()
-                if subject.get("kind") == "ServiceAccount"
-                and subject.get("namespace") == namespace
-                and subject["name"] in accounts
-            ]
-            role = str(at(binding, "roleRef", "name"))
-            is_of_tenant = kind == "RoleBinding" and role in _TENANT_ROLES
-            if held and ref not in installed and not is_of_tenant:
-                detail = f"gives {', '.join(held)} the {at(binding, 'roleRef', 'kind')} {role}, which is not shipped"
-                yield missing(str(ref), detail, "delete it, or name the component that has it")
+def _install_once(cluster: KubernetesCluster, manifests: list[Manifest]) -> None:
+    """Apply the installation, unless the controller applies it already: then the commit is all that it needs."""
+    own = ObjectRef(APPLICATION.group, APPLICATION.kind, NAMESPACE, IMAGE_NAME)
+    is_served = cluster.resource(own.group, VERSION, own.kind) is not None
+    if is_served and cluster.read(own, VERSION) is not None:
+        say(f"the controller applies the commit: gitsync status {IMAGE_NAME}")
+        return
+    itself = next((manifest for manifest in manifests if ref_of(manifest) == own), None)
+    if itself is None:
+        raise InvalidInput(
+            "is not in the folder", object=str(own), hint="add application.yaml to its kustomization.yaml"
+        )
+    application = parse_application(itself)
+    # at the end: its kind has to be served
+    for manifest in sorted(map(without_wrong_namespace, manifests), key=lambda manifest: ref_of(manifest) == own):
+        if ref_of(manifest) == own:
+            _wait_for_definition(cluster, own)
+        # with its marks, as its first sync would apply them: to take over definitions needs an approval
+        cluster.apply(marked(application, ref_of(manifest), manifest), manager=FIELD_MANAGER)
+    say(f"installed {len(manifests)} objects")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gitsync-dashboard", "namespace": NAMESPACE}}
+    if cluster.read(ref_of(secret), "v1") is None:
+        # without it the Pod does not start; no token is in Git
+        cluster.create({**secret, "stringData": {"token": token_hex(24)}}, manager=FIELD_MANAGER)
+        say("created Secret gitsync/gitsync-dashboard with a token for the dashboard")
 
 
-def _images(cluster: KubernetesCluster, image: str, namespace: str) -> Iterator[Finding]:
-    """Yield whether the Pods of the controller run the image that is named by its digest."""
-    digest = image.partition("@")[2]
-    for pod in cluster.objects(POD, "v1", (namespace,)):
-        if labels_of(pod).get("app.kubernetes.io/name") != _IMAGE:
-            continue
-        for status in at(pod, "status", "containerStatuses", default=[]):
-            runs = str(status.get("imageID", ""))
-            check = f"image of Pod {at(pod, 'metadata', 'name')}"
-            if not digest:
-                yield warning(check, f"runs {runs}", "name the image of the release by --image REPOSITORY:TAG@DIGEST")
-            elif not runs.endswith(digest):
-                yield missing(check, f"runs {runs}, not {digest}", _FIX)
-            else:
-                yield ok(check, f"runs {digest}")
+def _wait_for_definition(cluster: KubernetesCluster, ref: ObjectRef) -> None:
+    """Wait until the API server serves a kind whose definition was applied a moment before."""
+    give_up = time.monotonic() + _DEFINITION_SECONDS
+    while cluster.resource(ref.group, VERSION, ref.kind) is None:
+        if time.monotonic() > give_up:
+            raise ClusterUnavailable(
+                f"{ref.kind} is not served {_DEFINITION_SECONDS:g} s after its definition was applied",
+                hint="run it again, or see kubectl describe crd applications.gitsync.dev",
+            )
+        time.sleep(0.2)
+        cluster.definitions_changed()
 
 
 def installation(image: str, components: Collection[ComponentName], patches: Iterable[Manifest] = ()) -> list[Manifest]:
@@ -242,7 +265,7 @@ def installation(image: str, components: Collection[ComponentName], patches: Ite
         {
             "resources": ["../gitsync"],
             "components": [f"../gitsync/components/{name.value}" for name in ordered],
-            "images": [{"name": _IMAGE, **_image(image)}] if image else [],
+            "images": [{"name": IMAGE_NAME, **_image(image)}] if image else [],
             "patches": [{"patch": write(patch)} for patch in patches],
         }
     )

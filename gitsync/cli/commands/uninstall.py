@@ -8,7 +8,7 @@ finalizer ``orphan`` tells it to. A controller that still runs sees the definiti
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -146,6 +146,7 @@ class Uninstaller:
         self._delete_all(
             (manifest for manifest in installed if manifest["kind"].endswith("WebhookConfiguration")), report
         )
+        self._delete_managers({ref_of(manifest) for manifest in installed}, report)
         self._delete_all((manifest for manifest in installed if manifest["kind"] == "Deployment"), report)
         self._wait_for(self._controller_pods, "Pods of the controller")
         keeps_namespace = bool(self._others_in_namespace())  # read while the inventories still exist
@@ -168,6 +169,14 @@ class Uninstaller:
             self._delete_all(self._owners(of), report)
         remaining = "Applications and Agents whose workloads are deleted by the controller; is it running?"
         self._wait_for(lambda: [owner for of in _KINDS for owner in self._owners(of)], remaining)
+
+    def _delete_managers(self, installed: Collection[ObjectRef], report: Callable[[str], None]) -> None:
+        """Delete the Applications that apply the installation: their self-heal would create its Deployments again."""
+        managers = [owner for owner in self._owners(APPLICATION) if not held_by(owner).isdisjoint(installed)]
+        for manager in managers:
+            self._release(manager)
+        self._delete_all(managers, report)
+        self._wait_for(lambda: [manager for manager in managers if self._is_there(manager)], "Applications of gitsync")
 
     def _release(self, owner: Manifest) -> None:
         """Remove our finalizers from an object, and have its dependents orphaned when it is deleted."""
@@ -192,7 +201,7 @@ class Uninstaller:
         components = [f"../gitsync/components/{component.value}" for component in CLUSTER_WIDE]
         # the component namespaced deletes cluster-scoped objects, which may be there; its Roles are added instead
         overlay: dict[str, Any] = {
-            "resources": ["../gitsync", _ROLES],
+            "resources": ["../gitsync", "../gitsync/bootstrap", _ROLES],
             "components": components,
             "namespace": self._namespace,
         }
