@@ -10,7 +10,7 @@ from gitsync.errors import GitsyncError, TerminalError
 from gitsync.kube.messages import immutable_fields, is_misfit
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import Application
-from gitsync.objects.change import Action, Change, FieldDifference, Risk
+from gitsync.objects.change import Action, Change, Difference, FieldDifference, Risk
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of
@@ -295,6 +295,13 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
         is_stored = last is not None and stores_as_declared(last, live, schema, manager)
         drift = inexact_drift(sent, live, schema, manager, is_stored=is_stored)
     remaining = without_ignored(exceptions, sent, live, schema, drift)
+    ignored = ignored_differences(desired, live, schema, ignored_paths)
+    if moved is None and isinstance(answer, dict):
+        # The dry run was sent with the live values of ignored fields, so that its answer does not differ in them: the
+        # apply would send the declared ones, unseen.
+        asked = without_ignored(exceptions, sent, live, schema, find_drift(sent, live, schema, manager))
+        remaining = replace(remaining, desired=asked.desired)
+        ignored += tuple(item for item in asked.drift.differences if item.kind is Difference.IGNORED)
     if moved is None and not remaining.drift.owned and remaining.drift.in_sync:
         wanted = declared_fields(sent, schema or DEDUCED)
         if isinstance(answer, dict):
@@ -303,7 +310,6 @@ def _compare(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | N
     # a transfer and the removal of fields both name the resourceVersion, so only one of them fits a sync
     is_stable = moved is None and not adopts
     removed = undeclared.removed(desired, live, schema, exceptions) if is_stable else ()
-    ignored = ignored_differences(desired, live, schema, ignored_paths)
     return _Comparison(remaining.drift, remaining.desired, moved, removed, ignored)
 
 

@@ -98,6 +98,28 @@ def test_an_ignored_item_of_a_list_is_never_sent(stage: Stage) -> None:
     assert live["spec"]["replicas"] == 2
 
 
+def test_an_ignored_field_inside_a_whole_list_is_never_sent(stage: Stage) -> None:
+    """Where the plan asks the API server by a dry run, the answer has the live value."""
+
+    def ingress(host: str, note: str) -> Manifest:
+        made = manifest("networking.k8s.io/v1", "Ingress", "web")
+        made["metadata"]["annotations"] = {"example.com/note": note}
+        backend = {"service": {"name": "web", "port": {"number": 80}}}
+        http = {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}
+        return {**made, "spec": {"rules": [{"host": host, "http": http}]}}
+
+    def live() -> Manifest:
+        return stage.live("Ingress", "web", api="networking.k8s.io/v1")
+
+    rules = [{"group": "networking.k8s.io", "kind": "Ingress", "jsonPointers": ["/spec/rules/0/host"]}]
+    healthy = [{"group": "networking.k8s.io", "kind": "Ingress", "current": "true"}]
+    sync = {"ignoreDifferences": rules}
+    stage.sync({"web.yaml": ingress("a.example.com", "1")}, sync=sync, healthChecks=healthy)
+    stage.synced(stage.commit({"web.yaml": ingress("b.example.com", "2")}))
+    assert live()["metadata"]["annotations"]["example.com/note"] == "2"
+    assert live()["spec"]["rules"][0]["host"] == "a.example.com"
+
+
 def test_aggregated_rules_are_no_drift(stage: Stage) -> None:
     unique = stage.system.rpartition("-")[2]
     label = f"contract-{unique}"

@@ -131,6 +131,26 @@ def test_a_path_inside_a_whole_list_ignores_it_when_nothing_else_in_it_differs()
     assert not ignore(rule, role, edited(live, ("rules", 0, "resources"), ["secrets"])).drift.in_sync
 
 
+def test_a_dry_run_does_not_hide_what_is_ignored_inside_a_whole_list():
+    """Its answer has the live value, and the apply must not send the declared one beside another change."""
+    rule = {"kind": "Role", "group": "rbac.authorization.k8s.io", "jsonPointers": ["/rules/0/verbs"]}
+    app = application(sync={"ignoreDifferences": [rule]})
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+    live = live_of(app, role)
+    wanted = edited(edited(role, ("rules", 0, "verbs"), ["*"]), ("metadata", "annotations"), {"note": "x"})
+    (asked,) = plan_of(app, [wanted], live).writes
+    answer = applied(asked.desired, live[asked.ref])
+    (confirmed,) = plan_of(app, [wanted], live, dry_runs={asked.ref: answer}).writes
+    assert confirmed.desired["rules"] == role["rules"]
+    kinds = {item.path: item.kind for item in confirmed.differences}
+    assert kinds == {".metadata.annotations.note": Difference.GONE, ".rules": Difference.IGNORED}
+
+
 def test_a_whole_item_of_a_whole_list_can_be_ignored():
     rule = IgnoreRule(kind="*", json_pointers=("/rules/1", "/rules/0/absent/deeper", "/rules/7"))
     role = {
