@@ -93,7 +93,7 @@ def gated_objects(planned: Planned) -> tuple[GatedObject, ...]:
 
 
 def _gated(planned: Planned, writes: Mapping[ObjectRef, Change]) -> Iterator[GatedObject]:
-    declared = planned.observation.desired
+    declared = _as_applied(planned)
     for change in planned.plan.changes:
         ref = change.ref
         if change.desired is None or EVALUATION_ANNOTATION not in annotations_of(declared.get(ref) or {}):
@@ -123,6 +123,20 @@ def _gated(planned: Planned, writes: Mapping[ObjectRef, Change]) -> Iterator[Gat
             continue
         if evaluated is not None:
             yield GatedObject(ref, steps, evaluated, evaluated.digest)
+
+
+def _as_applied(planned: Planned) -> dict[ObjectRef, Manifest]:
+    """
+    Return the declared objects with the values that will be applied, which are live ones where a rule ignores a field.
+
+    No step shows the declared value of such a field, so that no risk rule has judged it, and a copy would run it. The
+    metadata stays as declared: it asks for the evaluation.
+    """
+    declared = dict(planned.observation.desired)
+    for change in planned.plan.changes:
+        if change.desired is not None and change.ref in declared:
+            declared[change.ref] = {**change.desired, "metadata": declared[change.ref]["metadata"]}
+    return declared
 
 
 class ObjectEvaluator:

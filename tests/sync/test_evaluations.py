@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.objects.keys import EVALUATION_LABEL
+from gitsync.objects.keys import EVALUATION_LABEL, IGNORE_DIFFERENCES
 from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -281,6 +281,26 @@ def test_cases_that_cannot_be_asked_hold_the_object(cases: tuple[Manifest, ...],
     world.settle()
     assert world.image == "triage:1"
     assert message in world.ready[1]
+
+
+IMAGE = "/spec/template/spec/containers/0/image"
+
+
+def test_a_copy_has_the_live_value_of_what_a_rule_ignores() -> None:
+    world = Evaluated()
+    world.commit("c2", deployment("evil:2", **{IGNORE_DIFFERENCES: IMAGE}), prompt("be very polite"))
+    (job,) = world.jobs
+    assert "evil:2" not in json.dumps(job)
+    assert [it["image"] for it in job["spec"]["template"]["spec"]["initContainers"]] == ["triage:1"]
+    world.answers("Passed")
+    world.settle()
+    assert world.image == "triage:1"
+
+
+def test_a_change_of_what_a_rule_ignores_needs_no_evaluation() -> None:
+    world = Evaluated()
+    world.commit("c2", deployment("evil:2", **{IGNORE_DIFFERENCES: IMAGE}), prompt("be polite"))
+    assert (world.jobs, world.image, world.engine.status["phase"]) == ([], "triage:1", Phase.SYNCED.value)
 
 
 JUDGE = """
