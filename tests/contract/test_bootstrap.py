@@ -45,11 +45,14 @@ class Bootstrapped:
 
     def bootstrap(self, tag: str, *options: object) -> Done:
         """Run the command in the clone, as a person does."""
-        image = ("--image", f"registry.example.com/gitsync:{tag}")
-        place = ("--kubeconfig", self.kubeconfig, "--data", self.folder / "none")
-        done = process("bootstrap", "clusters/prod", *image, *options, *place, cwd=self.repo.clone)
+        done = self.attempt(tag, *options)
         assert done.code == 0, done.err
         return done
+
+    def attempt(self, tag: str, *options: object) -> Done:
+        image = ("--image", f"registry.example.com/gitsync:{tag}")
+        place = ("--kubeconfig", self.kubeconfig, "--data", self.folder / "none")
+        return process("bootstrap", "clusters/prod", *image, *options, *place, cwd=self.repo.clone)
 
     def read(self, ref: ObjectRef, version: str = "v1") -> Manifest | None:
         self.cluster.definitions_changed()
@@ -177,3 +180,15 @@ def test_what_a_user_adds_to_the_folder_is_kept(bootstrapped: Bootstrapped) -> N
     assert kustomization.read_text(encoding="utf-8") == text
     assert "gitsync:1.1.0" in bootstrapped.repo.git("show", "origin/main:clusters/prod/gitsync.yaml")
     shutil.rmtree(folder)
+
+
+def test_a_commit_that_could_not_be_pushed_is_pushed_by_the_next_run(bootstrapped: Bootstrapped) -> None:
+    repo = bootstrapped.repo
+    address = repo.git("remote", "get-url", "origin")
+    repo.git("remote", "set-url", "--push", "origin", str(bootstrapped.folder / "absent"))
+    failed = bootstrapped.attempt("1.0.0")
+    assert failed.code == 2, failed
+    assert bootstrapped.read(DEPLOYMENT) is None, "nothing is installed that Git has not"
+    repo.git("remote", "set-url", "--push", "origin", address)
+    bootstrapped.bootstrap("1.0.0")
+    assert repo.git("rev-parse", "HEAD") == repo.git("rev-parse", "origin/main")

@@ -205,10 +205,11 @@ def _write(folder: Path, files: Mapping[str, list[Manifest]]) -> list[str]:
 
 def _commit(top: Path, files: list[str], message: str, upstream: Upstream) -> None:
     """Commit and push what was written."""
-    if not has_changes(top, files):
-        say("Git has these manifests already")
-        return
-    say(f"committed {commit_files(top, files, message)[:12]}")
+    if has_changes(top, files):
+        say(f"committed {commit_files(top, files, message)[:12]}")
+    else:
+        say("the last commit has these manifests already")
+    # also what an earlier run has committed and could not push
     push_branch(top, upstream.remote, upstream.branch)
     say(f"pushed {upstream.branch} to {upstream.remote}")
 
