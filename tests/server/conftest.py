@@ -56,8 +56,11 @@ _BESIDE_BLOCKS = re.compile(rf"\n?(</?(?:{BLOCK.pattern})\b[^>]*>)\n?")
 
 
 def _shown(answer: Answer) -> Answer:
-    """Return an answer without the line breaks of templates beside block-level elements, which a browser drops too."""
-    return replace(answer, text=_BESIDE_BLOCKS.sub(r"\1", answer.text))
+    """
+    Return an answer without what a browser does not show: line breaks of templates beside block-level elements, and the
+    marks where a word may break.
+    """
+    return replace(answer, text=_BESIDE_BLOCKS.sub(r"\1", answer.text).replace("<wbr>", ""))
 
 
 Open = Callable[..., Site]
