@@ -147,8 +147,7 @@ class Uninstaller:
             (manifest for manifest in installed if manifest["kind"].endswith("WebhookConfiguration")), report
         )
         self._delete_managers({ref_of(manifest) for manifest in installed}, report)
-        self._delete_all((manifest for manifest in installed if manifest["kind"] == "Deployment"), report)
-        self._wait_for(self._controller_pods, "Pods of the controller")
+        self._wait_for(lambda: self._delete_controller(report), "Pods of the controller")
         keeps_namespace = bool(self._others_in_namespace())  # read while the inventories still exist
         for of in _KINDS:
             for owner in self._owners(of):
@@ -177,6 +176,20 @@ class Uninstaller:
             self._release(manager)
         self._delete_all(managers, report)
         self._wait_for(lambda: [manager for manager in managers if self._is_there(manager)], "Applications of gitsync")
+
+    def _delete_controller(self, report: Callable[[str], None]) -> list[Manifest]:
+        """
+        Delete the Deployments and the webhooks of the installation; return those that were there, and Pods.
+
+        A controller that has not seen yet that its Application is gone creates them once more.
+        """
+        parts = [
+            manifest
+            for manifest in self._installed()
+            if manifest["kind"] == "Deployment" or manifest["kind"].endswith("WebhookConfiguration")
+        ]
+        self._delete_all((part for part in parts if not metadata_of(part).get("deletionTimestamp")), report)
+        return [*parts, *self._controller_pods()]
 
     def _release(self, owner: Manifest) -> None:
         """Remove our finalizers from an object, and have its dependents orphaned when it is deleted."""
