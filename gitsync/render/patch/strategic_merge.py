@@ -127,7 +127,7 @@ class _Merger:
             # ``FieldSetter`` quotes a text that YAML 1.1 reads otherwise, unless it takes the style of what was there.
             if isinstance(merged, Untagged) or (type(merged) is Yaml11Bool and old.get(name, merged) is merged):
                 merged = settled(merged)
-            # In a mapping in braces the first key says so, and none elsewhere.
+            # The first key of a mapping in braces is a FlowKey; elsewhere none is.
             old[str(name) if type(name) is FlowKey and name not in old else name] = merged
         return old
 
