@@ -39,7 +39,7 @@ IMAGES: Final = ("nginx", "nginx:1.10", "r.io:5000/x/nginx@sha256:ab", '"nginx:1
 EXPLAINED: Final = (  # in what either program says: documented in docs/kustomize.md and docs/yaml.md
     "cannot become",  # a value that does not fit the type of a field: Kustomize writes ``!!int x`` or fails later
     "could refer to any of",
-    "cannot unmarshal !!",  # a text that Kustomize tagged as a number before
+    *("cannot unmarshal !!", "cannot decode !!str"),  # a text that Kustomize tagged as a number before
     "is an index, but",
 )
 

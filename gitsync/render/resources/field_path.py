@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gitsync.errors import InvalidInput
 from gitsync.render.resources.field_spec import split_path
 from gitsync.render.resources.selectors import compile_pattern
-from gitsync.render.yaml.scalar_types import text_of
+from gitsync.render.yaml.scalar_types import is_null, text_of
 
 
 class Slot(NamedTuple):
@@ -90,31 +90,30 @@ def _walk(slot: Slot, path: tuple[str, ...], create: Callable[[], Any] | None) -
     part = path[0]
     rest = path[1:]
     if part.isdecimal():
-        yield from _index(node, int(part), rest, create)
+        yield from _index(slot, int(part), rest, create)
     elif _is_match(part):
-        yield from _matching(node, part, rest, create)
+        yield from _matching(slot, part, rest, create)
     elif not part:
         if isinstance(node, dict | list):
             raise InvalidInput(f"an empty part of the path leads to {_shape(node)}", hint="correct the path")
         yield from _walk(slot, rest, create)
     elif part == "*":
-        for position in range(len(_items(node, part))):
+        for position in range(len(_items(slot, part))):
             yield from _walk(Slot(node, position), rest, create)
     elif node is None and create is None:
         return
-    elif not isinstance(node, dict):
-        raise InvalidInput(f"{part} is not in {_shape(node)}", hint="correct the path")
     else:
-        is_new = part not in node
+        members = _members(slot, part)
+        is_new = part not in members
         if is_new:
             if create is None:
                 return
-            node[part] = _fresh(rest, create)
-        yield from _walk(Slot(node, part, is_new), rest, create)
+            members[part] = _fresh(rest, create)
+        yield from _walk(Slot(members, part, is_new), rest, create)
 
 
-def _index(node: Any, index: int, rest: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
-    items = _items(node, str(index))
+def _index(slot: Slot, index: int, rest: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
+    items = _items(slot, str(index))
     is_new = index == len(items) and create is not None
     if is_new and create is not None:
         items.append(_fresh(rest, create))
@@ -123,9 +122,9 @@ def _index(node: Any, index: int, rest: tuple[str, ...], create: Callable[[], An
     yield from _walk(Slot(items, index, is_new), rest, create)
 
 
-def _matching(node: Any, part: str, rest: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
+def _matching(slot: Slot, part: str, rest: tuple[str, ...], create: Callable[[], Any] | None) -> Iterator[Slot]:
     key, wanted = _key_value(part)
-    items = _items(node, part)
+    items = _items(slot, part)
     matches = list(_matches(items, key, wanted, rest, create))
     # A match that is absent is appended with its key, and the path continues below it.
     if not matches and create is not None:
@@ -156,12 +155,23 @@ def _expression(wanted: str) -> Callable[[str], bool]:
     return lambda text: expression.search(text) is not None
 
 
-def _items(node: Any, part: str) -> list[Any]:
-    if node is None:
+def _members(slot: Slot, part: str) -> dict[str, Any]:
+    node = slot.holder[slot.key]
+    if isinstance(node, dict):
+        return node
+    # Kustomize takes a null for a collection, and then writes the null: what is put there is lost
+    if is_null(slot.holder, slot.key):
+        return {}
+    raise InvalidInput(f"{part} is not in {_shape(node)}", hint="correct the path")
+
+
+def _items(slot: Slot, part: str) -> list[Any]:
+    node = slot.holder[slot.key]
+    if isinstance(node, list):
+        return node
+    if is_null(slot.holder, slot.key):
         return []
-    if not isinstance(node, list):
-        raise InvalidInput(f"{part} selects an item, but {_shape(node)} has none", hint="correct the path")
-    return node
+    raise InvalidInput(f"{part} selects an item, but {_shape(node)} has none", hint="correct the path")
 
 
 def _is_match(part: str) -> bool:

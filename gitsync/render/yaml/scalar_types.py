@@ -107,7 +107,8 @@ def untyped(text: str) -> Untagged:
 
 def is_in_braces(mapping: Mapping[str, Any]) -> bool:
     """Return whether a mapping was written in braces, by its keys."""
-    return FlowKey in map(type, mapping)
+    # a first key that marks a null is not a FlowKey
+    return any(type(key) is FlowKey or (type(key) is NullKey and key.is_flow) for key in mapping)
 
 
 def in_braces(value: Any) -> Any:
@@ -180,6 +181,14 @@ def reset(text: str, old: Any) -> str:
 def is_blank(key: str) -> bool:
     """Return whether nothing was written behind the key of a null."""
     return type(key) is NullKey and not key.text
+
+
+def is_null(holder: Any, key: Any) -> bool:
+    """Return whether the value of a mapping or list is a null that is written as one: nothing, a blank, is none."""
+    value = holder[key]
+    if value is None:
+        return not (isinstance(holder, dict) and any(name == key and is_blank(name) for name in holder))
+    return type(value) is Untyped and _resolved(value) is None
 
 
 def text_of(value: Any) -> str:
