@@ -16,6 +16,7 @@ from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
 from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.objects.remote import without_user
 from gitsync.objects.tree import Tree
 from gitsync.plan.commit_effect import commit_effect, effect_digest, effect_risk
 from gitsync.plan.normalize import desired_objects
@@ -265,6 +266,16 @@ def _rank(change: RootChange) -> tuple[bool, bool, int, str]:
     return (not change.problem, not _is_production(root), -change.risk.level, root.name)
 
 
+def _problem(error: GitsyncError) -> str:
+    """Return why a folder cannot be compared."""
+    # the hint of a build, to allow the repository, does not help here
+    if isinstance(error, RemoteNeeded):
+        return (
+            f"{error.location}: a preview does not read {without_user(error.reference)}, which is in another repository"
+        )
+    return str(error)
+
+
 def _is_production(root: Root) -> bool:
     words = f"{root.path}/{root.application.key if root.application else ''}".replace("-", "/").split("/")
     return any(word in ("prod", "production") for word in words)
@@ -309,13 +320,13 @@ class _RootComparer:
         except FileNotFetched:  # who called has it fetched, and begins again
             raise
         except GitsyncError as error:
-            old, base_problem = {}, str(error)
+            old, base_problem = {}, _problem(error)
         try:
             new = self._objects(sides.result, root, app)
         except FileNotFetched:
             raise
         except RemoteNeeded as error:  # no fault of the change: files of other repositories are not read here
-            return RootChange((root,), base_problem=str(error))
+            return RootChange((root,), base_problem=_problem(error))
         except GitsyncError as error:
             return RootChange((root,), problem=str(error), base_problem=base_problem)
         # Compared with nothing, every object would look new.

@@ -66,8 +66,8 @@ class Stage:
 
     # --- the controller ---
 
-    def start(self, **settings: Any) -> Engine:
-        """Start a controller for the two namespaces."""
+    def start(self, remotes: tuple[str, ...] = (), **settings: Any) -> Engine:
+        """Start a controller for the two namespaces; ``remotes`` are what kustomizations and charts may name by URL."""
         self.engine = build_controller(
             Settings(
                 kubeconfig=str(self.controller_kubeconfig),
@@ -78,7 +78,7 @@ class Stage:
                 **settings,
             ),
             # every kind is granted: no test is about approvals
-            Policy(kinds=("*",), cluster_kinds=("*",), controller_rights=not self.account),
+            Policy(kinds=("*",), cluster_kinds=("*",), controller_rights=not self.account, remotes=remotes),
         )
         self.engine.start()
         return self.engine
@@ -109,6 +109,10 @@ class Stage:
     def application(self, name: str = "app", **spec: Any) -> None:
         """Declare an Application of the repository that polls each second and asks for no approval."""
         destination = {"namespace": self.namespace, "allowClusterScoped": True, **spec.pop("destination", {})}
+        # several sources take the place of the one
+        source = (
+            {} if "sources" in spec else {"source": {"repoURL": self.repo.url, "path": "app", **spec.pop("source", {})}}
+        )
         if self.account:
             destination = {"serviceAccountName": self.account, **destination}
         self.apply(
@@ -117,7 +121,7 @@ class Stage:
                 "kind": "Application",
                 "metadata": {"name": name, "namespace": self.system},
                 "spec": {
-                    "source": {"repoURL": self.repo.url, "path": "app", **spec.pop("source", {})},
+                    **source,
                     "destination": destination,
                     "sync": {"interval": "1s", **spec.pop("sync", {})},
                     "risk": {"approval": "Never", **spec.pop("risk", {})},
