@@ -67,8 +67,8 @@ from gitsync.ports import (
 from gitsync.record.audit_chain import AuditHeads, Retention
 from gitsync.record.configuration_audit import POLICY, USERS, ConfigurationAudit
 from gitsync.record.database import RecordDatabase
-from gitsync.record.proposals import SqlProposals
 from gitsync.record.records import SqlRecords
+from gitsync.record.shared import SqlProposals, SqlSessions
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.controller import Manager, Runnable
 from gitsync.runtime.elastic_pool import ElasticPool
@@ -146,6 +146,7 @@ class Engine:
     requests: SyncRequests
     sets: ApplicationSetController
     records: SqlRecords
+    sessions: SqlSessions
     source: Repositories
     cluster: KubernetesCluster
     reverts: RevertService
@@ -421,6 +422,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         requests=applications,
         sets=sets,
         records=records,
+        sessions=SqlSessions(database),
         source=source,
         cluster=cluster,
         reverts=reverts,

@@ -68,13 +68,13 @@ def still_dashboard(
 
 
 def _of_replica(access: Access | None) -> Access | None:
-    """Return access with attempts and sessions of a process of its own."""
+    """Return access with attempts and a memory of sessions of a process of its own; their store is shared."""
     if access is None:
         return None
     own = copy.copy(access)
     own._attempts = Attempts()
     own._used = set()
-    own.sessions = Sessions(KEY, access.sessions.seconds, access.sessions._clock)
+    own.sessions = Sessions(KEY, access.sessions.seconds, access.sessions._clock, access.sessions.store)
     return own
 
 

@@ -23,6 +23,7 @@ from gitsync.cli.output import say
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.files import PUBLIC, write_file
+from gitsync.ports import SessionStore
 from gitsync.runtime.logs import configure, toggle_debug_on_signal
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, Exposure, Proxy, SignIn
@@ -61,7 +62,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[str],
         _log.info("gitsync starts", extra={"version": __version__, **changed_settings(settings)})
         controller = build_controller(settings)
         # again: the token of the data folder is read under its lock
-        access = access_of(settings, "" if access.is_needed else local_token(settings.data))
+        access = access_of(settings, "" if access.is_needed else local_token(settings.data), controller.sessions)
         try:
             controller.start()
             log_rejected(controller.cluster, settings)
@@ -124,9 +125,9 @@ def _configuration(app: Callable[..., Any], most: int, *, is_proxied: bool) -> u
     )
 
 
-def access_of(settings: Settings, local: str = "") -> Access:
+def access_of(settings: Settings, local: str = "", store: SessionStore | None = None) -> Access:
     """
-    Return who may use the dashboard by the settings, on loopback with a generated token.
+    Return who may use the dashboard by the settings, on loopback with a generated token; sessions are in the store.
 
     Raise InvalidInput when the settings are invalid.
     """
@@ -140,7 +141,7 @@ def access_of(settings: Settings, local: str = "") -> Access:
     exposure = Exposure(
         settings.web_url, Proxy.parse(settings.web_proxy, settings.web_proxy_users), is_local=bool(local)
     )
-    sessions = Sessions(_session_key(settings, local), settings.web_session_hours * 3600)
+    sessions = Sessions(_session_key(settings, local), settings.web_session_hours * 3600, store=store)
     return Access(sign_in, exposure, sessions=sessions, read_only=settings.web_read_only)
 
 

@@ -1,8 +1,9 @@
-"""The person behind a request."""
+"""The person behind a request, and the browsers in which they are signed in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +20,21 @@ class User:
     is_authenticated: bool = False
     # not compared: the same person with another token is the same approver
     token: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """
+    A browser in which a user is signed in.
+
+    ``id`` is the SHA-256 of what identifies the session in its cookie, which cannot be derived from it. ``owner`` is
+    the name of the user, empty for the token that people share. ``address`` and ``browser`` are what the client said at
+    its sign-in; they identify nobody.
+    """
+
+    id: str
+    owner: str
+    started: datetime
+    ends: datetime
+    address: str = ""
+    browser: str = ""

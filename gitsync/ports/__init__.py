@@ -27,7 +27,7 @@ from gitsync.ports.cluster import (
     ObjectDetails,
     Scope,
 )
-from gitsync.ports.records import Records, Reviews
+from gitsync.ports.records import Records, Reviews, SessionStore
 from gitsync.ports.source import (
     CREDENTIALS_SECRET,
     Credentials,
@@ -140,6 +140,7 @@ __all__ = [
     "Reviews",
     "Sample",
     "Scope",
+    "SessionStore",
     "Sizes",
     "Snapshot",
     "Source",

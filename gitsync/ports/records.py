@@ -1,4 +1,4 @@
-"""History, audit and reviews."""
+"""History, audit, reviews, and the sessions of users."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol, Unpack
 
 from gitsync.objects.change import Review
 from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, SyncRecord
+from gitsync.objects.user import BrowserSession
 
 
 class Reviews(Protocol):
@@ -123,4 +124,29 @@ class Records(Reviews, Protocol):
         The chain stays verifiable: its newest link then records the last link that was dropped, and its hash. A write
         without an outcome, and what follows it, stays.
         """
+        ...
+
+
+class SessionStore(Protocol):
+    """
+    The sessions of users, shared by all replicas. Every method raises RecordUnavailable when the database fails.
+
+    Called at sign-in and sign-out, by the settings of a user, and by each request of a browser.
+    """
+
+    # a session that is not kept is ended: whatever is dropped here fails closed
+    def start(self, session: BrowserSession) -> None:
+        """Keep a session; drop those that have expired, and the oldest of an owner who has too many."""
+        ...
+
+    def is_open(self, id: str) -> bool:
+        """Return whether a session was started and not ended since."""
+        ...
+
+    def of(self, owner: str) -> tuple[BrowserSession, ...]:
+        """Return the sessions of a user, newest first."""
+        ...
+
+    def end(self, ids: Collection[str]) -> None:
+        """End sessions: no replica accepts them after this returned."""
         ...

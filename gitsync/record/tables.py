@@ -89,6 +89,20 @@ PROPOSALS = Table(
 )
 """What is known of pull requests: a preview and what was reported of it. A backup leaves it out."""
 
+SESSIONS = Table(
+    "sessions",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("owner", String(512), nullable=False),
+    # ISO 8601 in UTC, as in the reviews
+    Column("started", String(40), nullable=False),
+    Column("ends", String(40), nullable=False),
+    Column("address", String(100), nullable=False),
+    Column("browser", String(100), nullable=False),
+    Index("sessions_of", "owner", "started"),
+)
+"""Browsers that are signed in; ``id`` is a hash. A backup leaves them out: after a restore users sign in again."""
+
 
 GENESIS = "0" * 64
 """The previous hash of the first link of the audit chain."""

@@ -82,7 +82,13 @@ def create_app(
     app.include_router(account.router(pages, access))
     app.include_router(_monitoring(engine, others))
     # asked again for each message: what a user may see can change while a stream is open
-    app.include_router(live.router(engine.view, lambda request: visible_to(engine, current_user(request)).view))
+    app.include_router(
+        live.router(
+            engine.view,
+            lambda request: visible_to(engine, current_user(request)).view,
+            lambda request: access.person(request) is not None,
+        )
+    )
     # before the other: its path would be a provider of that
     app.include_router(webhooks.audit_router(engine, audit_secret))
     app.include_router(webhooks.router(engine, webhook_secret))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 
 import orjson
 from fastapi import APIRouter, Header, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
@@ -26,17 +28,20 @@ _CLIENTS = 512
 def router(
     view: StateReader,
     seen_by: Callable[[Request], StateReader],
+    may_stay: Callable[[Request], bool],
     *,
     patience: float = _PATIENCE,
     clients: int = _CLIENTS,
+    heartbeat: float = _HEARTBEAT,
 ) -> APIRouter:
     """
     Return the route ``/live``: ids to resume from, ``reset`` when they are too old, a comment as heartbeat.
 
-    ``seen_by`` returns the state as the user of a request sees it now.
+    ``seen_by`` returns the state as the user of a request sees it now. ``may_stay`` tells whether a request would still
+    be let in, asked once in each ``heartbeat`` (seconds): a stream outlasts neither its session nor its token for long.
     """
     routes = APIRouter()
-    feed = Feed(view)
+    feed = Feed(view, heartbeat)
 
     @routes.get("/live")
     async def live(
@@ -49,7 +54,8 @@ def router(
         known = last_event_id.isascii() and last_event_id.isdecimal()
         # EventSource sends the header when it reconnects: newer than the position in its URL
         position = int(last_event_id[:18]) if known else after
-        return EventStreamResponse(feed.messages(position, partial(seen_by, request)), patience)
+        messages = feed.messages(position, partial(seen_by, request), partial(may_stay, request))
+        return EventStreamResponse(messages, patience)
 
     return routes
 
@@ -62,8 +68,9 @@ class Feed:
     it missed is read from the ring of events that the engine keeps anyway, so a slow one costs no memory.
     """
 
-    def __init__(self, view: StateReader) -> None:
+    def __init__(self, view: StateReader, heartbeat: float = _HEARTBEAT) -> None:
         self._view = view
+        self._heartbeat = heartbeat
         self._news = asyncio.Event()
         self._newest = 0
         self._batches: dict[int, bytes] = {}
@@ -75,8 +82,10 @@ class Feed:
         """Whether the state is polled."""
         return self._watch is not None
 
-    async def messages(self, position: int, view_of: Callable[[], StateReader]) -> AsyncGenerator[bytes, None]:
-        """Yield what a listener at this position, who sees this state, has to be sent, for ever."""
+    async def messages(
+        self, position: int, view_of: Callable[[], StateReader], may_stay: Callable[[], bool]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what a listener at this position, who sees this state, has to be sent, while it may stay."""
         self.listeners += 1
         if self._watch is None:
             self._newest = self._view.bounds[1]
@@ -89,8 +98,14 @@ class Feed:
             if position > newest:
                 position = newest
                 yield _reset(newest)
+            checked = time.monotonic()
             while True:
                 news = self._news
+                if time.monotonic() - checked >= self._heartbeat:
+                    # in a thread: it asks a database
+                    if not await run_in_threadpool(may_stay):
+                        return
+                    checked = time.monotonic()
                 if position < self._newest:
                     oldest = self._view.bounds[0]
                     previous = position
@@ -101,7 +116,7 @@ class Feed:
                         yield message
                     continue
                 try:
-                    await asyncio.wait_for(news.wait(), _HEARTBEAT)
+                    await asyncio.wait_for(news.wait(), self._heartbeat)
                 except TimeoutError:
                     yield b": still here\n\n"
         finally:
@@ -175,6 +190,8 @@ class EventStreamResponse(Response):
             async for message in self._messages:
                 async with asyncio.timeout(self._patience):
                     await send({"type": "http.response.body", "body": message, "more_body": True})
+            # the session has ended: the browser reconnects, is refused, and leads to the sign-in
+            await send({"type": "http.response.body"})
         finally:
             # "async for" does not close a generator that it leaves by an exception
             await self._messages.aclose()

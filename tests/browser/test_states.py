@@ -295,6 +295,41 @@ def test_a_disconnected_page_says_so_without_violations(browser: Browser, tmp_pa
     assert found.violations_count == 0, found.generate_report()
 
 
+@pytest.mark.parametrize("javascript", [True, False])
+def test_the_session_of_another_browser_is_ended(browser: Browser, tmp_path: Path, javascript: bool) -> None:
+    still = engine(tmp_path, [application()])
+    with serve(still_dashboard(still, access_of(token="t" * 40))) as web:
+        pages = []
+        for _ in range(2):
+            page = browser.new_context(bypass_csp=True, java_script_enabled=javascript).new_page()
+            page.goto(f"{web.url}/sign-in?next=/settings")
+            page.get_by_label("Token").fill("t" * 40)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+            pages.append(page)
+        lost, own = pages
+        rows = own.locator("#sessions tbody tr")
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text("on Linux this browser")
+        if javascript:
+            for scheme in ("light", "dark"):
+                own.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                violations = Axe().run(own)
+                assert violations.violations_count == 0, violations.generate_report()
+            for width in (320, 390, 768, 1440):
+                own.set_viewport_size({"width": width, "height": 700})
+                assert faults(own) == []
+        rows.last.get_by_role("button").click()
+        expect(rows).to_have_count(1)
+        lost.reload()
+        expect(lost.get_by_label("Token")).to_be_visible()
+        own.get_by_role("button", name="End all").click()
+        expect(own.get_by_label("Token")).to_be_visible()
+        for page in pages:
+            page.context.close()
+    still.records.close()
+
+
 BROWSER_WITH_NOTIFICATIONS = """
 window.shown = [];
 window.Notification = class extends EventTarget {

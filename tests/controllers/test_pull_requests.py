@@ -24,7 +24,7 @@ from gitsync.ports import ApplicationView, Credentials, MergeResult, Snapshot
 from gitsync.ports.previews import PreviewRequest
 from gitsync.preview.report import PreviewReport, ReportedRefusal, ReportedRehearsal
 from gitsync.record.database import RecordDatabase
-from gitsync.record.proposals import SqlProposals
+from gitsync.record.shared import SqlProposals
 from gitsync.render.yaml.reader import read_all
 from gitsync.runtime.membership import SingleReplica
 from gitsync.services.reviews import Approval

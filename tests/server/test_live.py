@@ -44,7 +44,7 @@ def read_until(connection: socket.socket, mark: str) -> str:
 @contextmanager
 def served(view: StillView, **limits: Any) -> Iterator[Served]:
     app = FastAPI()
-    app.include_router(live.router(view, lambda request: view, **limits))
+    app.include_router(live.router(view, lambda request: view, lambda request: True, **limits))
     with serve(app) as web:
         yield web
 
@@ -119,7 +119,7 @@ def test_nobody_looks_at_the_engine_while_nobody_listens() -> None:
 
     @app.get("/live")
     async def stream() -> live.EventStreamResponse:
-        return live.EventStreamResponse(feed.messages(0, lambda: view), 5.0)
+        return live.EventStreamResponse(feed.messages(0, lambda: view, lambda: True), 5.0)
 
     with serve(app) as web:
         with listening(web) as connection:

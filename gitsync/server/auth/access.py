@@ -11,11 +11,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -34,6 +34,8 @@ ANONYMOUS = User("")
 SCRAPER = User("metrics")
 """A client with the token of the metrics, which only ``METRICS`` accepts."""
 METRICS = "/metrics"
+SIGN_OUT = "/sign-out"
+"""Where users end their sessions, also those of other browsers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class Access:
     ) -> None:
         self.is_local = exposure.is_local
         self._link = secrets.token_urlsafe(32) if exposure.is_local else ""
+        self._link_lock = threading.Lock()
         self._hosts = KnownHosts(exposure.public_url)
         self.public_url = exposure.public_url.rstrip("/")
         # only hashes are kept: memory has no token
@@ -175,21 +178,23 @@ class Access:
     def _signed_in(self, request: Request) -> Response | None:
         """Return the answer to the first request with the token of the link: the page without it, and a session."""
         token = request.query_params.get("token", "")
-        # compare_digest refuses str with other characters than ASCII
-        if not self._link or not hmac.compare_digest(token.encode(), self._link.encode()):
-            return None
-        # valid once: a URL remains in the history of a browser
-        self._link = ""
+        # requests are checked in several threads: two with the token at once must not both pass
+        with self._link_lock:
+            # compare_digest refuses str with other characters than ASCII
+            if not self._link or not hmac.compare_digest(token.encode(), self._link.encode()):
+                return None
+            # valid once: a URL remains in the history of a browser
+            self._link = ""
         response = RedirectResponse(request.url.path, 303)
-        self.keep(request, response, Session(self._shared))
+        self.keep(request, response, Session(self._shared), ANONYMOUS)
         return response
 
-    def keep(self, request: Request, response: Response, session: Session) -> None:
-        """Store a session in a cookie that scripts and other sites cannot use."""
+    def keep(self, request: Request, response: Response, session: Session, user: User) -> None:
+        """Start a session of a user, and store it in a cookie that scripts and other sites cannot use."""
         # strict: not sent with a request that another site causes, as a second barrier beside the form token
         response.set_cookie(
             cookie_name(self.COOKIE, request),
-            self.sessions.issue(session),
+            self.sessions.issue(session, user.name, self._address(request), request.headers.get("user-agent", "")),
             max_age=int(self.sessions.seconds),
             httponly=True,
             samesite="strict",
@@ -198,15 +203,15 @@ class Access:
             path="/",
         )
 
-    def session_end(self, request: Request) -> datetime | None:
-        """Return when the session of a browser ends, None where it has none, as behind a proxy that names users."""
-        return self.sessions.end_of(request.cookies.get(cookie_name(self.COOKIE, request), ""))
+    def session_id(self, request: Request) -> str:
+        """Return the id of the session of a request in the store, empty where it has none."""
+        return self.sessions.id_of(request.cookies.get(cookie_name(self.COOKIE, request), ""))
 
     def sign_out(self, request: Request, response: Response) -> None:
-        """End the session of a request."""
-        name = cookie_name(self.COOKIE, request)
-        self.sessions.end(request.cookies.get(name, ""))
-        response.delete_cookie(name, path="/")
+        """End the session of a request; raise RecordUnavailable where other replicas could not be told."""
+        response.delete_cookie(cookie_name(self.COOKIE, request), path="/")
+        if id := self.session_id(request):
+            self.sessions.end([id])
 
     def _of_token(self, key: str) -> User | None:
         """Return who has the token with this hash, compared in constant time; None for an unknown one."""
@@ -312,8 +317,8 @@ class Access:
                 return _refused(request, 429, too_many(wait), {"Retry-After": str(wait)})
             text = _WRONG_TOKEN if "authorization" in request.headers else "Sign in first."
             return _refused(request, 401, text, {"WWW-Authenticate": "Bearer"})
-        # after the open paths: to sign in, or to announce a push, changes no application
-        if self.is_read_only and request.method not in ("GET", "HEAD"):
+        # after the open paths: to sign in or out, or to announce a push, changes no application
+        if self.is_read_only and request.method not in ("GET", "HEAD") and not path.startswith(SIGN_OUT):
             return _refused(request, 403, "This dashboard is read-only.")
         return None
 
@@ -338,8 +343,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it."""
+        refusal = None
         # lifespan events have neither a client nor a path
-        refusal = self._access.refusal(Request(scope)) if scope["type"] == "http" else None
+        if scope["type"] == "http":
+            # in a thread: a database that is slow to find the session must not stop the other clients
+            refusal = await run_in_threadpool(self._access.refusal, Request(scope))
         await (refusal or self._app)(scope, receive, send)
 
 

@@ -63,7 +63,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
         _audit(pages, user)
         response = RedirectResponse(own_path(next), 303)
         # the hash, not the token: the cookie cannot be used to sign in elsewhere
-        access.keep(request, response, Session(hash_of(session_of(secret))))
+        access.keep(request, response, Session(hash_of(session_of(secret))), user)
         return response
 
     @routes.post("/sign-out", dependencies=[Depends(check_form)])
@@ -72,10 +72,22 @@ def router(pages: Pages, access: Access) -> APIRouter:
         access.sign_out(request, response)
         return response
 
+    @routes.post("/sign-out/sessions", dependencies=[Depends(check_form)])
+    def end_sessions(request: Request, user: UserOf, session: Annotated[str, Form(max_length=64)]) -> Response:
+        """End one session of the user by its id, all but that of this browser (``others``), or ``all``."""
+        own = {kept.id for kept in access.sessions.of(user.name)}
+        current = access.session_id(request)
+        chosen = {"all": own, "others": own - {current}}.get(session, {session})
+        # also where it has ended meanwhile: the page shows what is left
+        access.sessions.end(own & chosen)
+        return RedirectResponse("/sign-in" if current in chosen else "/settings#sessions", 303)
+
     @routes.get("/settings", response_class=HTMLResponse)
     def settings(request: Request, seen: PagesOf, user: UserOf, start: Start = 0) -> HTMLResponse:
         """Show who the user is, until when, what the policies let them do, and how pages look."""
         rights = rights_of(seen.engine, user)
+        # a proxy that names users keeps their sessions itself
+        sessions = access.sessions.of(user.name) if access.is_needed else ()
         shown, following = page_of(rights, start, _RIGHTS)
         return seen.show(
             request,
@@ -87,7 +99,8 @@ def router(pages: Pages, access: Access) -> APIRouter:
             page_size=_RIGHTS,
             operated=sum(right.may_operate for right in rights),
             reviewed=sum(right.may_review for right in rights),
-            expires=access.session_end(request),
+            sessions=sessions,
+            current=access.session_id(request),
             receivers=seen.engine.receivers.of(right.application for right in rights),
             has_events=seen.engine.receivers.has_events,
         )
@@ -193,7 +206,7 @@ def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
         _audit(pages, user)
         # a page, since browsers do not send a strict cookie after a redirect from another site
         response = pages.show(request, "signed_in.html", next=flow.next)
-        access.keep(request, response, Session(name=user.name, groups=user.groups))
+        access.keep(request, response, Session(name=user.name, groups=user.groups), user)
         # one answer for one sign-in: a second use of its URL has no cookie
         response.delete_cookie(name, path="/sign-in")
         return response

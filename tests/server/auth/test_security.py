@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.server.auth.access import Proxy
-from gitsync.server.auth.sessions import Sessions
+from gitsync.server.auth.sessions import MemorySessions, Sessions
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, resource
 
@@ -114,9 +114,10 @@ def test_with_a_token_people_sign_in_once(site: Open) -> None:
 
 def test_a_session_expires_and_outlasts_a_restart_with_the_same_key(site: Open) -> None:
     now = [1000.0]
+    store = MemorySessions()
 
     def opens(key: str) -> Site:
-        return site([application()], token=TOKEN, sessions=Sessions(key, 60.0, lambda: now[0]))
+        return site([application()], token=TOKEN, sessions=Sessions(key, 60.0, lambda: now[0], store))
 
     first, again, other = opens("k" * 32), opens("k" * 32), opens("o" * 32)
     cookie = first.post("/sign-in", {"secret": TOKEN}).headers["set-cookie"].partition(";")[0]

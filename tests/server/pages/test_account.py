@@ -14,7 +14,6 @@ from gitsync.gate.policy import Policy, Require
 from gitsync.gate.policy_files import parse_policy
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
-from gitsync.server.auth.sessions import Session, Sessions
 from gitsync.server.auth.users import Users, add
 from gitsync.server.notify.rules import NotificationRule, Receivers
 from gitsync.server.pages.account import Right, rights_of
@@ -43,7 +42,7 @@ def test_rights_are_those_that_requests_have(tmp_path: Path, user: User, expecte
     still.records.close()
 
 
-def test_settings_show_name_groups_and_the_end_of_the_session(site: Open, tmp_path: Path) -> None:
+def test_settings_show_name_and_groups(site: Open, tmp_path: Path) -> None:
     file = tmp_path / "users.yaml"
     token = add(file, "ada", ["sre"])
     opened = site([application()], users=Users(file))
@@ -51,7 +50,6 @@ def test_settings_show_name_groups_and_the_end_of_the_session(site: Open, tmp_pa
     page = opened.get("/settings", Cookie=cookie).text
     assert "<dd>ada" in page
     assert "<dd>sre</dd>" in page
-    assert "<dt>Signed in until</dt>" in page
     assert "name not proven" not in page
 
 
@@ -61,14 +59,6 @@ def test_a_user_without_a_proven_name_learns_how_it_is_recorded(site: Open, acce
     page = opened.get("/settings", Authorization="Bearer secret").text
     assert "Not known" in page
     assert "are recorded as <i>name not proven</i>" in page
-
-
-def test_a_session_ends_when_its_time_is_over() -> None:
-    sessions = Sessions(seconds=60, clock=lambda: 1000.0)
-    end = sessions.end_of(sessions.issue(Session(name="ada")))
-    assert end is not None
-    assert end.timestamp() == 1060
-    assert sessions.end_of("made up") is None
 
 
 def test_a_chosen_theme_is_that_of_every_page(site: Open) -> None:

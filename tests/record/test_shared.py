@@ -1,15 +1,18 @@
-"""Previews of pull requests over a restart, in both databases."""
+"""Previews of pull requests over a restart, and sessions of users, in both databases."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import update
+import pytest
+from sqlalchemy import select, update
 
+from gitsync.objects.user import BrowserSession
 from gitsync.ports.previews import KeptProposal, Proposal, ProposalView
+from gitsync.record import shared
 from gitsync.record.database import RecordDatabase
-from gitsync.record.proposals import SqlProposals
-from gitsync.record.tables import PROPOSALS
+from gitsync.record.shared import SqlProposals, SqlSessions
+from gitsync.record.tables import PROPOSALS, SESSIONS
 from tests.preview.factories import deployment, report
 
 BEFORE = {"prod/kustomization.yaml": "resources: [d.yaml]", "prod/d.yaml": deployment()}
@@ -55,3 +58,35 @@ def test_a_row_of_another_version_is_not_used(database: RecordDatabase) -> None:
     with database.writing() as connection:
         connection.execute(update(PROPOSALS).values(body='{"view": 1}', digest="0"))
     assert store.all() == {}
+
+
+def session(id: str, owner: str = "ada", minute: int = 0) -> BrowserSession:
+    started = NOW + timedelta(minutes=minute)
+    return BrowserSession(id, owner, started, started + timedelta(hours=1), "192.0.2.1", "Firefox 145 on Linux")
+
+
+def test_sessions_are_listed_by_owner_newest_first_and_ended(database: RecordDatabase) -> None:
+    first, second, other = session("a"), session("b", minute=1), session("c", owner="eve")
+    store = SqlSessions(database)
+    for started in (first, second, other):
+        store.start(started)
+    replica = SqlSessions(database)
+    assert replica.of("ada") == (second, first)
+    replica.end(["a", "absent"])
+    assert [store.is_open(id) for id in ("a", "b", "c", "absent")] == [False, True, True, False]
+    store.end([])
+    assert store.of("eve") == (other,)
+
+
+def test_expired_sessions_leave_the_table_and_the_oldest_of_too_many(
+    database: RecordDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "MOST_SESSIONS", 2)
+    store = SqlSessions(database)
+    for number, name in enumerate(["first", "second", "third"]):
+        store.start(session(name, minute=number))
+    store.start(session("of another", "eve", minute=3))
+    assert [kept.id for kept in store.of("ada")] == ["third", "second"]
+    store.start(session("later", minute=62))
+    with database.reading() as connection:
+        assert set(connection.execute(select(SESSIONS.c.id)).scalars()) == {"of another", "later"}

@@ -1,18 +1,28 @@
-"""SqlProposals: what is known of pull requests, kept over a restart, for every process that shows them."""
+"""
+What replicas share beside history and audit: what is known of pull requests, and the sessions of users.
+
+A backup leaves it out: it is made again, by a poll or a sign-in.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from functools import cache
+from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
+from gitsync.objects.user import BrowserSession
 from gitsync.ports.previews import KeptProposal
 from gitsync.record.database import RecordDatabase
-from gitsync.record.tables import PROPOSALS
+from gitsync.record.tables import PROPOSALS, SESSIONS
+
+MOST_SESSIONS: Final = 200
+"""Sessions of one user, which bounds the table: names come from the operator and the provider, not from clients."""
 
 
 class SqlProposals:
@@ -83,3 +93,67 @@ def _parsed(body: str) -> KeptProposal | None:
         return _rows().validate_json(body)
     except ValidationError:  # another version wrote it: its pull request is previewed again
         return None
+
+
+class SqlSessions:
+    """Implement ``gitsync.ports.SessionStore``; safe from several threads."""
+
+    def __init__(self, database: RecordDatabase) -> None:
+        self._database = database
+
+    def start(self, session: BrowserSession) -> None:
+        """Keep a session; see the port."""
+        row = {
+            "id": session.id,
+            "owner": session.owner,
+            "started": _stamp(session.started),
+            "ends": _stamp(session.ends),
+            "address": session.address,
+            "browser": session.browser,
+        }
+        newest = (
+            select(SESSIONS.c.id)
+            .where(SESSIONS.c.owner == session.owner)
+            .order_by(SESSIONS.c.started.desc(), SESSIONS.c.id)
+            .limit(MOST_SESSIONS)
+        )
+        with self._database.writing() as connection:
+            connection.execute(delete(SESSIONS).where(SESSIONS.c.ends <= row["started"]))
+            connection.execute(insert(SESSIONS), row)
+            # in the same transaction: two sign-ins at once leave no more than one does
+            connection.execute(delete(SESSIONS).where(SESSIONS.c.owner == session.owner, SESSIONS.c.id.not_in(newest)))
+
+    def is_open(self, id: str) -> bool:
+        """Return whether a session was started and not ended since."""
+        with self._database.reading() as connection:
+            return connection.execute(_OPEN, {"session": id}).first() is not None
+
+    def of(self, owner: str) -> tuple[BrowserSession, ...]:
+        """Return the sessions of a user, newest first."""
+        query = select(SESSIONS).where(SESSIONS.c.owner == owner).order_by(SESSIONS.c.started.desc(), SESSIONS.c.id)
+        with self._database.reading() as connection:
+            return tuple(
+                BrowserSession(
+                    row.id,
+                    row.owner,
+                    datetime.fromisoformat(row.started),
+                    datetime.fromisoformat(row.ends),
+                    row.address,
+                    row.browser,
+                )
+                for row in connection.execute(query)
+            )
+
+    def end(self, ids: Collection[str]) -> None:
+        """End sessions: no replica accepts them after this returned."""
+        with self._database.writing() as connection:
+            connection.execute(delete(SESSIONS).where(SESSIONS.c.id.in_(ids)))
+
+
+# built once: each request of a browser runs it
+_OPEN = select(SESSIONS.c.id).where(SESSIONS.c.id == bindparam("session"))
+
+
+def _stamp(time: datetime) -> str:
+    # always with microseconds: text without them sorts behind one with them
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
