@@ -68,7 +68,7 @@ from gitsync.record.audit_chain import AuditHeads, Retention
 from gitsync.record.configuration_audit import POLICY, USERS, ConfigurationAudit
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
-from gitsync.record.shared import SqlProposals, SqlSessions
+from gitsync.record.shared import SqlProposals, SqlSessions, SqlViews
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.controller import Manager, Runnable
 from gitsync.runtime.elastic_pool import ElasticPool
@@ -147,6 +147,7 @@ class Engine:
     sets: ApplicationSetController
     records: SqlRecords
     sessions: SqlSessions
+    views: SqlViews
     source: Repositories
     cluster: KubernetesCluster
     reverts: RevertService
@@ -423,6 +424,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         sets=sets,
         records=records,
         sessions=SqlSessions(database),
+        views=SqlViews(database),
         source=source,
         cluster=cluster,
         reverts=reverts,

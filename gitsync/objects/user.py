@@ -1,9 +1,10 @@
-"""The person behind a request, and the browsers in which they are signed in."""
+"""The person behind a request, the browsers in which they are signed in, and the views that they saved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from urllib.parse import urlencode
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class BrowserSession:
 
     ``id`` is the SHA-256 of what identifies the session in its cookie, which cannot be derived from it. ``owner`` is
     the name of the user, empty for the token that people share. ``address`` and ``browser`` are what the client said at
-    its sign-in; they identify nobody.
+    its sign-in; they prove nothing.
     """
 
     id: str
@@ -38,3 +39,17 @@ class BrowserSession:
     ends: datetime
     address: str = ""
     browser: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedView:
+    """A filter (``query``) of a list (the path ``page``) that a user named."""
+
+    name: str
+    page: str
+    query: str
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"{self.page}?{urlencode({'q': self.query})}"

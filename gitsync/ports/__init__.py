@@ -27,7 +27,7 @@ from gitsync.ports.cluster import (
     ObjectDetails,
     Scope,
 )
-from gitsync.ports.records import Records, Reviews, SessionStore
+from gitsync.ports.records import Records, Reviews, SessionStore, ViewStore
 from gitsync.ports.source import (
     CREDENTIALS_SECRET,
     Credentials,
@@ -151,5 +151,6 @@ __all__ = [
     "StateReader",
     "SyncRequests",
     "Tag",
+    "ViewStore",
     "no_others",
 ]

@@ -1,4 +1,4 @@
-"""History, audit, reviews, and the sessions of users."""
+"""History, audit, reviews, and what is kept of users: their sessions and saved views."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol, Unpack
 
 from gitsync.objects.change import Review
 from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, SyncRecord
-from gitsync.objects.user import BrowserSession
+from gitsync.objects.user import BrowserSession, SavedView
 
 
 class Reviews(Protocol):
@@ -149,4 +149,24 @@ class SessionStore(Protocol):
 
     def end(self, ids: Collection[str]) -> None:
         """End sessions: no replica accepts them after this returned."""
+        ...
+
+
+class ViewStore(Protocol):
+    """
+    The saved views of users whose names are proven.
+
+    Every method raises RecordUnavailable when the database fails.
+    """
+
+    def of(self, owner: str) -> tuple[SavedView, ...]:
+        """Return the saved views of a user, by list and name."""
+        ...
+
+    def save(self, owner: str, view: SavedView) -> None:
+        """Save a view in place of the one of its list and name; raise InvalidInput where the user has too many."""
+        ...
+
+    def delete(self, owner: str, page: str, name: str) -> None:
+        """Delete a saved view, if there is one."""
         ...

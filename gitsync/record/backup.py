@@ -18,10 +18,10 @@ from gitsync import __version__
 from gitsync.errors import InvalidInput
 from gitsync.record.audit_chain import broken
 from gitsync.record.database import RecordDatabase
-from gitsync.record.tables import ADVICE, AUDIT, CHAIN, HISTORY, REVIEWS
+from gitsync.record.tables import ADVICE, AUDIT, CHAIN, HISTORY, REVIEWS, VIEWS
 
 _FORMAT: Final = 1
-_TABLES: Final = {table.name: table for table in (HISTORY, AUDIT, CHAIN, REVIEWS, ADVICE)}
+_TABLES: Final = {table.name: table for table in (HISTORY, AUDIT, CHAIN, REVIEWS, ADVICE, VIEWS)}
 _NUMBERED: Final = (HISTORY, ADVICE)
 """The tables whose ids the database counts by itself."""
 _BATCH: Final = 1000

@@ -1,7 +1,7 @@
 """
-What replicas share beside history and audit: what is known of pull requests, and the sessions of users.
+What replicas share beside history and audit: what is known of pull requests, and sessions and saved views of users.
 
-A backup leaves it out: it is made again, by a poll or a sign-in.
+A backup has the saved views only: the others come back by a poll or a sign-in.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from functools import cache
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import Delete, bindparam, delete, func, insert, select
 
-from gitsync.objects.user import BrowserSession
+from gitsync.errors import InvalidInput
+from gitsync.objects.user import BrowserSession, SavedView
 from gitsync.ports.previews import KeptProposal
 from gitsync.record.database import RecordDatabase
-from gitsync.record.tables import PROPOSALS, SESSIONS
+from gitsync.record.tables import PROPOSALS, SESSIONS, VIEWS
 
 MOST_SESSIONS: Final = 200
 """Sessions of one user, which bounds the table: names come from the operator and the provider, not from clients."""
+MOST_VIEWS: Final = 100
+"""Saved views of one user."""
 
 
 class SqlProposals:
@@ -157,3 +160,36 @@ _OPEN = select(SESSIONS.c.id).where(SESSIONS.c.id == bindparam("session"))
 def _stamp(time: datetime) -> str:
     # always with microseconds: text without them sorts behind one with them
     return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+class SqlViews:
+    """Implement ``gitsync.ports.ViewStore``; safe from several threads."""
+
+    def __init__(self, database: RecordDatabase) -> None:
+        self._database = database
+
+    def of(self, owner: str) -> tuple[SavedView, ...]:
+        """Return the saved views of a user, by list and name."""
+        query = select(VIEWS).where(VIEWS.c.owner == owner).order_by(VIEWS.c.page, VIEWS.c.name)
+        with self._database.reading() as connection:
+            return tuple(SavedView(row.name, row.page, row.query) for row in connection.execute(query))
+
+    def save(self, owner: str, view: SavedView) -> None:
+        """Save a view; see the port."""
+        row = {"owner": owner, "page": view.page, "name": view.name, "query": view.query}
+        with self._database.writing() as connection:
+            connection.execute(_view(owner, view.page, view.name))
+            count = select(func.count()).where(VIEWS.c.owner == owner)
+            if connection.execute(count).scalar_one() >= MOST_VIEWS:
+                # raised inside: the transaction takes the delete back
+                raise InvalidInput(f"you have {MOST_VIEWS} saved views", hint="delete some on the page Settings")
+            connection.execute(insert(VIEWS), row)
+
+    def delete(self, owner: str, page: str, name: str) -> None:
+        """Delete a saved view, if there is one."""
+        with self._database.writing() as connection:
+            connection.execute(_view(owner, page, name))
+
+
+def _view(owner: str, page: str, name: str) -> Delete:
+    return delete(VIEWS).where(VIEWS.c.owner == owner, VIEWS.c.page == page, VIEWS.c.name == name)

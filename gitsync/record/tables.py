@@ -103,6 +103,16 @@ SESSIONS = Table(
 )
 """Browsers that are signed in; ``id`` is a hash. A backup leaves them out: after a restore users sign in again."""
 
+VIEWS = Table(
+    "saved_views",
+    METADATA,
+    Column("owner", String(512), primary_key=True),
+    Column("page", String(64), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("query", String(512), nullable=False),
+)
+"""Filters of lists that users named."""
+
 
 GENESIS = "0" * 64
 """The previous hash of the first link of the audit chain."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateReader, SyncRequests
+from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateReader, SyncRequests, ViewStore
 from gitsync.ports.previews import Proposals
 from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
@@ -63,6 +63,11 @@ class Backend(Protocol):
     @property
     def records(self) -> Records:
         """History, audit and approvals."""
+        ...
+
+    @property
+    def views(self) -> ViewStore:
+        """The saved views of users."""
         ...
 
     @property

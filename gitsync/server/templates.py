@@ -11,13 +11,11 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from os import PathLike, stat_result
 from pathlib import Path, PurePath
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import orjson
 from fastapi import Request
@@ -28,9 +26,10 @@ from jinja2.bccache import Bucket
 from starlette.types import Scope
 
 from gitsync import __version__
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, RecordUnavailable
 from gitsync.files import shipped_folder
-from gitsync.objects.user import User
+from gitsync.objects.user import SavedView, User
+from gitsync.ports import ViewStore
 from gitsync.server.auth.access import Access, current_user
 from gitsync.server.auth.security import form_token, keep_token
 from gitsync.server.backend import Backend
@@ -202,7 +201,7 @@ class Pages:
             waiting=decisions_awaited(backend),
             holds=all_holds(backend),
             notice=take_notice(request),
-            views=saved_views(request),
+            views=saved_views(request, self.engine.views) if request.url.path in (*LISTS, SETTINGS) else (),
             is_compact=request.cookies.get(DENSITY) == "compact",
             theme=chosen_theme(request),
             **context,
@@ -226,10 +225,11 @@ def chosen_theme(request: Request) -> str:
 
 
 VIEWS: Final = "gitsync-views"
-"""The cookie of the saved views of a browser."""
+"""The cookie of the saved views of a browser whose user has no proven name."""
 MOST_VIEWS: Final = 20
 _VIEWS_LENGTH = 3500
 """Characters of the cookie: browsers keep 4,096 bytes."""
+SETTINGS: Final = "/settings"
 LISTS: Final = (
     *("/apps", "/objects", "/agents", "/agents/environments", "/changes", "/changes/compare", "/drift"),
     *("/drift/history", "/pulls"),
@@ -237,21 +237,19 @@ LISTS: Final = (
 """The pages whose filter may be saved."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavedView:
-    """A filter of a list that a user named."""
-
-    name: str
-    page: str
-    query: str
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"{self.page}?{urlencode({'q': self.query})}"
+def saved_views(request: Request, store: ViewStore) -> tuple[SavedView, ...]:
+    """Return the saved views of a user whose name is proven, and those of the browser that are not among them."""
+    user = current_user(request)
+    try:
+        stored = store.of(user.name) if user.is_authenticated else ()
+    except RecordUnavailable:
+        # the page is more than its saved views
+        stored = ()
+    names = {(view.page, view.name) for view in stored}
+    return (*stored, *(view for view in views_of_browser(request) if (view.page, view.name) not in names))
 
 
-def saved_views(request: Request) -> tuple[SavedView, ...]:
+def views_of_browser(request: Request) -> tuple[SavedView, ...]:
     """Return the saved views of a browser, none of a cookie that is not ours."""
     try:
         items = orjson.loads(base64.urlsafe_b64decode(request.cookies.get(VIEWS, "") or "W10="))

@@ -27,6 +27,7 @@ from gitsync.ports import (
     StateEvent,
     StateReader,
     SyncRequests,
+    ViewStore,
 )
 from gitsync.ports.previews import Proposals, ProposalView
 from gitsync.server.backend import Backend, NoticeReceivers
@@ -55,6 +56,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.requests,
         VisibleSets(engine.sets, shows),
         VisibleRecords(engine.records, view, shows),
+        engine.views,
         engine.reverts,
         engine.provenance,
         engine.preview,
@@ -82,6 +84,7 @@ class VisibleBackend:
     requests: SyncRequests
     sets: ApplicationSets
     records: Records
+    views: ViewStore
     reverts: RevertService
     provenance: FieldProvenance
     preview: RevertPreview

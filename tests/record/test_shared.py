@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from gitsync.objects.user import BrowserSession
+from gitsync.errors import InvalidInput
+from gitsync.objects.user import BrowserSession, SavedView
 from gitsync.ports.previews import KeptProposal, Proposal, ProposalView
 from gitsync.record import shared
 from gitsync.record.database import RecordDatabase
-from gitsync.record.shared import SqlProposals, SqlSessions
+from gitsync.record.shared import SqlProposals, SqlSessions, SqlViews
 from gitsync.record.tables import PROPOSALS, SESSIONS
 from tests.preview.factories import deployment, report
 
@@ -90,3 +91,22 @@ def test_expired_sessions_leave_the_table_and_the_oldest_of_too_many(
     store.start(session("later", minute=62))
     with database.reading() as connection:
         assert set(connection.execute(select(SESSIONS.c.id)).scalars()) == {"of another", "later"}
+
+
+def test_saved_views_are_of_one_user_and_replaced_by_name(
+    database: RecordDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "MOST_VIEWS", 2)
+    store = SqlViews(database)
+    store.save("ada", SavedView("Sick", "/objects", "health:Degraded"))
+    store.save("ada", SavedView("Sick", "/apps", "state:Degraded"))
+    store.save("eve", SavedView("Sick", "/objects", "kind:Pod"))
+    store.save("ada", SavedView("Sick", "/objects", "ünïcode"))
+    with pytest.raises(InvalidInput, match="you have 2 saved views"):
+        store.save("ada", SavedView("Another", "/objects", "x"))
+    replica = SqlViews(database)
+    assert [view.query for view in replica.of("ada")] == ["state:Degraded", "ünïcode"]
+    replica.delete("ada", "/objects", "Sick")
+    replica.delete("ada", "/objects", "absent")
+    assert [view.url for view in store.of("ada")] == ["/apps?q=state%3ADegraded"]
+    assert [view.query for view in store.of("eve")] == ["kind:Pod"]

@@ -52,6 +52,7 @@ from gitsync.ports import (
 from gitsync.ports.previews import ProposalView
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
+from gitsync.record.shared import SqlViews
 from gitsync.render.provenance.trace import Traces
 from gitsync.server.auth.access import Access, Exposure, SignIn
 from gitsync.server.notify.rules import Receivers
@@ -419,6 +420,10 @@ class StillEngine:
     updates: StillUpdates = field(default_factory=lambda: StillUpdates())
     workloads: RecordedWorkloads = field(default_factory=lambda: RecordedWorkloads())
     pull_requests: StillProposals = field(default_factory=lambda: StillProposals())
+
+    @property
+    def views(self) -> SqlViews:
+        return SqlViews(self.records._database)
 
     def problems(self) -> tuple[str, ...]:
         return self.found_problems

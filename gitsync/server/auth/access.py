@@ -208,7 +208,7 @@ class Access:
         return self.sessions.id_of(request.cookies.get(cookie_name(self.COOKIE, request), ""))
 
     def sign_out(self, request: Request, response: Response) -> None:
-        """End the session of a request; raise RecordUnavailable where other replicas could not be told."""
+        """End the session of a request; raise RecordUnavailable where other replicas were not informed."""
         response.delete_cookie(cookie_name(self.COOKIE, request), path="/")
         if id := self.session_id(request):
             self.sessions.end([id])

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from gitsync.errors import RecordUnavailable
 from gitsync.gate.approvals import may_operate, may_review
 from gitsync.objects.record import AuditRecord
-from gitsync.objects.user import User
+from gitsync.objects.user import SavedView, User
 from gitsync.server.auth.access import Access, too_many
 from gitsync.server.auth.oidc import SECONDS, PendingSignIn
 from gitsync.server.auth.security import check_form, cookie_name
@@ -24,12 +24,12 @@ from gitsync.server.queries.waiting import line
 from gitsync.server.templates import (
     DENSITY,
     LISTS,
+    SETTINGS,
     THEME,
     Pages,
-    SavedView,
     keep_views,
     leave_notice,
-    saved_views,
+    views_of_browser,
 )
 
 _FLOW = "gitsync-oidc"
@@ -82,7 +82,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
         access.sessions.end(own & chosen)
         return RedirectResponse("/sign-in" if current in chosen else "/settings#sessions", 303)
 
-    @routes.get("/settings", response_class=HTMLResponse)
+    @routes.get(SETTINGS, response_class=HTMLResponse)
     def settings(request: Request, seen: PagesOf, user: UserOf, start: Start = 0) -> HTMLResponse:
         """Show who the user is, until when, what the policies let them do, and how pages look."""
         rights = rights_of(seen.engine, user)
@@ -131,30 +131,46 @@ def router(pages: Pages, access: Access) -> APIRouter:
     @routes.post("/views", dependencies=[Depends(check_form)])
     def save_view(
         request: Request,
+        user: UserOf,
         page: Annotated[str, Form()],
         q: Annotated[str, Form(max_length=300)],
         name: Annotated[str, Form(min_length=1, max_length=40)],
     ) -> RedirectResponse:
-        """Save the filter of a list under a name, in this browser; an equal name of the list is replaced."""
+        """
+        Save the filter of a list under a name; an equal name of the list is replaced.
+
+        It is the user's in every browser where a sign-in proves the name, and otherwise this browser's.
+        """
         if page not in LISTS:
             raise HTTPException(422, "page is not a list.")
         view = SavedView(line(name), page, line(q))
-        others = [known for known in saved_views(request) if (known.page, known.name) != (page, view.name)]
         response = RedirectResponse(view.url, 303)
-        keep_views(response, [*others, view])
+        if user.is_authenticated:
+            pages.engine.views.save(user.name, view)
+        else:
+            keep_views(response, [*_others(request, page, view.name), view])
         leave_notice(response, "save-view")
         return response
 
     @routes.post("/views/delete", dependencies=[Depends(check_form)])
-    def delete_view(request: Request, page: Annotated[str, Form()], name: Annotated[str, Form()]) -> RedirectResponse:
-        """Delete a saved view of this browser."""
-        response = RedirectResponse("/settings", 303)
-        keep_views(response, [view for view in saved_views(request) if (view.page, view.name) != (page, name)])
+    def delete_view(
+        request: Request, user: UserOf, page: Annotated[str, Form()], name: Annotated[str, Form()]
+    ) -> RedirectResponse:
+        """Delete a saved view of the user and of this browser."""
+        response = RedirectResponse(SETTINGS, 303)
+        if user.is_authenticated:
+            pages.engine.views.delete(user.name, page, name)
+        keep_views(response, _others(request, page, name))
         return response
 
     if access.provider is not None:
         _add_provider(routes, pages, access)
     return routes
+
+
+def _others(request: Request, page: str, name: str) -> list[SavedView]:
+    """Return the saved views of a browser but the one of this list and name."""
+    return [view for view in views_of_browser(request) if (view.page, view.name) != (page, name)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from gitsync.gate.policy import Policy, Require
 from gitsync.gate.policy_files import parse_policy
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.user import User
+from gitsync.record.tables import VIEWS
 from gitsync.server.auth.users import Users, add
 from gitsync.server.notify.rules import NotificationRule, Receivers
 from gitsync.server.pages.account import Right, rights_of
@@ -139,6 +140,57 @@ def test_a_saved_view_is_above_its_list_and_in_the_settings(site: Open) -> None:
     assert opened.get("/settings", Cookie=_cookies(again, opened)).text.count("Sick &lt;ones&gt;</a>") == 1
     deleted = opened.post("/views/delete", {"page": "/objects", "name": "Sick <ones>"}, Cookie=cookies)
     assert "Sick" not in opened.get("/settings", Cookie=_cookies(deleted, opened)).text
+
+
+def test_a_saved_view_follows_its_user_to_another_browser(site: Open, tmp_path: Path) -> None:
+    file = tmp_path / "users.yaml"
+    tokens = {name: add(file, name, []) for name in ("ada", "eve")}
+    opened = site([application()], users=Users(file))
+
+    def browser(name: str, *cookies: str) -> dict[str, str]:
+        answer = opened.post("/sign-in", {"secret": tokens[name]})
+        session = answer.headers["set-cookie"].partition(";")[0]
+        return {"Cookie": "; ".join((opened.form_cookie, session, *cookies))}
+
+    laptop, phone, other = browser("ada"), browser("ada"), browser("eve")
+    saved = opened.post("/views", {"page": "/objects", "q": "kind:Pod", "name": "Pods"}, **laptop)
+    assert "gitsync-views" not in saved.headers["set-cookie"]
+    link = '<a href="/objects?q=kind%3APod"'
+    assert link in opened.get("/objects", **phone).text
+    assert link in opened.get("/settings", **phone).text
+    assert link not in opened.get("/apps", **phone).text
+    for page in ("/objects", "/settings"):
+        assert link not in opened.get(page, **other).text, "views of others are not shown"
+    opened.post("/views/delete", {"page": "/objects", "name": "Pods"}, **other)
+    assert link in opened.get("/objects", **laptop).text
+    opened.post("/views/delete", {"page": "/objects", "name": "Pods"}, **phone)
+    assert link not in opened.get("/objects", **laptop).text
+
+
+def test_views_that_a_browser_has_kept_stay_there_for_its_user(site: Open, tmp_path: Path) -> None:
+    file = tmp_path / "users.yaml"
+    token = add(file, "ada", [])
+    opened = site([application()], users=Users(file))
+    session = opened.post("/sign-in", {"secret": token}).headers["set-cookie"].partition(";")[0]
+    kept = base64.urlsafe_b64encode(json.dumps([["Old", "/apps", "x"], ["Both", "/apps", "y"]]).encode()).decode()
+    cookies = f"{opened.form_cookie}; {session}; gitsync-views={kept}"
+    opened.post("/views", {"page": "/apps", "q": "z", "name": "Both"}, Cookie=cookies)
+    section = opened.get("/settings", Cookie=cookies).text.partition('id="views"')[2].partition("</section>")[0]
+    assert re.findall(r'<a href="/apps\?q=(.)">(\w+)</a>', section) == [("z", "Both"), ("x", "Old")]
+    deleted = opened.post("/views/delete", {"page": "/apps", "name": "Both"}, Cookie=cookies)
+    saved = re.search(r"gitsync-views=([^;]*)", deleted.headers["set-cookie"])
+    assert saved is not None
+    assert json.loads(base64.urlsafe_b64decode(saved[1])) == [["Old", "/apps", "x"]]
+    assert opened.engine.views.of("ada") == ()
+
+
+def test_a_list_is_shown_while_saved_views_cannot_be_read(site: Open, tmp_path: Path) -> None:
+    file = tmp_path / "users.yaml"
+    token = add(file, "ada", [])
+    opened = site([application()], users=Users(file))
+    with opened.engine.records._database.writing() as connection:
+        VIEWS.drop(connection)
+    assert opened.get("/apps", Authorization=f"Bearer {token}").status == 200
 
 
 def test_a_list_offers_to_save_the_filter_that_is_not_saved(site: Open) -> None:
