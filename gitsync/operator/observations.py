@@ -14,6 +14,7 @@ from gitsync.agents.evaluation.verdict import EvaluationResult, inconclusive, re
 from gitsync.agents.expansion.access import is_routed
 from gitsync.agents.expansion.checks import EVALUATION, checks_hash, validation_name
 from gitsync.agents.expansion.facts import Facts
+from gitsync.agents.expansion.network import denied_check
 from gitsync.agents.expansion.revisions import Revision
 from gitsync.agents.expansion.volumes import is_stateful
 from gitsync.agents.keys import ABORT, CHECKS, PROMOTE, RETRY, TRACK_LABEL
@@ -232,6 +233,7 @@ def _has_failed_check(pod: Manifest) -> bool:
     return any(at(status, "state", "terminated", "exitCode", default=0) != 0 for status in others)
 
 
+_POLICY = GroupKind("networking.k8s.io", "NetworkPolicy")
 _ROUTE = GroupKind("gateway.networking.k8s.io", "HTTPRoute")
 
 
@@ -308,6 +310,8 @@ class RolloutObserver:
             checks = CheckResult.INCONCLUSIVE
         if checks is CheckResult.RUNNING:
             message = self._evaluations.trouble(job, self._clock.now())
+        # What was judged was reached; a check that nothing answers would else tell of timeouts alone.
+        denied = self._denied(agent) if checks in (CheckResult.RUNNING, CheckResult.INCONCLUSIVE) else ""
         recorded = CheckVerdict.parse(target.verdict)
         # The Job may be deleted by its TTL or by a user; its verdict is kept with the revision.
         if checks is CheckResult.NONE and recorded is not None and recorded.checks == wanted_checks:
@@ -320,7 +324,7 @@ class RolloutObserver:
             is_autoscaled=agent.spec.autoscaling is not None and not agent.spec.suspend,
             is_stateful=is_stateful(agent),
             checks=checks,
-            checks_message=str((verdict or {}).get("message") or message),
+            checks_message="; ".join(filter(None, (str((verdict or {}).get("message") or message), denied))),
             has_new_checks=recorded is not None and recorded.checks != wanted_checks,
             evaluation=verdict or {},
             analysis=self._analysis.result(agent, state),
@@ -349,6 +353,12 @@ class RolloutObserver:
             },
             route=observed_route(agent, children, self._cluster, self._live),
         )
+
+    def _denied(self, agent: Agent) -> str:
+        """Return which NetworkPolicies keep the Pods of checks from the Agent, empty where none does."""
+        # Followed already: one is a child of the Agent.
+        policies = child_resources(self._cluster).get(_POLICY)
+        return denied_check(agent, self._live.all(policies)) if policies is not None else ""
 
     def _crash(self, workload: Manifest) -> str:
         """Return why the Pods of a workload fail, empty where they do not."""

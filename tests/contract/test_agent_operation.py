@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import urllib.request
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from gitsync.agents.keys import ABORT, UPGRADE
 from gitsync.cli.main import app
 from gitsync.objects.manifest import Manifest, at
 from gitsync.operator import waves
+from gitsync.server.app import create_app
 from tests.agents.factories import changed, member, system
+from tests.asgi_server import serve
 from tests.contract.agent_stage import (
     API,
     BRIEF,
@@ -34,13 +37,14 @@ from tests.contract.agent_stage import (
     pods,
     runs,
     serves,
+    service,
     start_pods,
     status,
 )
 from tests.contract.manifests import config_map
 from tests.contract.stage import Stage
 from tests.integrations.fake_prometheus import prometheus, vector
-from tests.waiting import until_quiet
+from tests.waiting import until, until_quiet
 
 SYSTEM = "MultiAgentSystem"
 COLOURS = {"type": "BlueGreen", "blueGreen": {"promotion": "Automatic", "keepOldSeconds": 3600}}
@@ -158,6 +162,24 @@ def test_an_agent_whose_pods_never_start_is_not_healthy(stage: Stage) -> None:
     assert condition(stage, "Ready")["status"] == "False"
 
 
+def test_an_application_with_an_agent_without_pods_does_not_match(stage: Stage) -> None:
+    late = {"type": "RollingUpdate", "progressDeadlineSeconds": 1}
+    stage.sync({"agent.yaml": declared(stage, replicas=2, update=late, runtime={"image": NEVER_READY})})
+    eventually(stage, lambda: status(stage).get("ready") == "0/2")
+    eventually(stage, lambda: stage.status().get("health") == "Degraded")
+    assert stage.engine is not None
+    with serve(create_app(stage.engine)) as web:
+        until(lambda: f"Agent {stage.namespace}/helper: " in page(web.url), 30, lambda: page(web.url))
+        assert "matches Git" not in page(web.url)
+        stage.sync({"agent.yaml": declared(stage, replicas=2, update=late)})
+        until(lambda: start_pods(stage) or "The application matches Git" in page(web.url), 60, lambda: page(web.url))
+
+
+def page(url: str) -> str:
+    with urllib.request.urlopen(url) as answer:
+        return str(answer.read().decode())
+
+
 def test_a_system_with_a_failed_member_is_not_ready(stage: Stage) -> None:
     stage.start()
     broken = changed(member("a"), "template.spec.runtime.image", NEVER_READY)
@@ -232,15 +254,17 @@ def test_an_exceeded_budget_suspends_until_it_is_raised(stage: Stage) -> None:
 
 
 def test_a_prompt_after_an_approved_endpoint_is_not_held(stage: Stage) -> None:
-    serves(stage, model=model(stage, 8000))
-    stage.apply(declared(stage, model=model(stage, 9000)), manager="kubectl-edit")
+    stage.apply(service(stage, "tickets-mcp", 8081))
+    tools = [{"name": "tickets", "type": "MCP", "mcp": {"serviceRef": {"name": "tickets-mcp", "port": 8081}}}]
+    serves(stage, model=model(stage, 8000), tools=tools)
+    stage.apply(declared(stage, model=model(stage, 9000), tools=tools), manager="kubectl-edit")
     eventually(stage, lambda: status(stage).get("plan"))
     reasons = "; ".join(status(stage)["plan"]["reasons"])
     assert ("endpoint" in reasons, "tool" in reasons) == (True, False), reasons
     approve(stage)
     runs(stage)
     prompt = {"text": "Sort tickets by urgency."}
-    stage.apply(declared(stage, model=model(stage, 9000), prompt=prompt), manager="kubectl-edit")
+    stage.apply(declared(stage, model=model(stage, 9000), tools=tools, prompt=prompt), manager="kubectl-edit")
     # Nothing approves: a plan that waits would never run.
     runs(stage)
 
@@ -264,6 +288,24 @@ def test_an_evaluation_that_cannot_be_pulled_is_reported(stage: Stage) -> None:
 
     eventually(stage, is_reported)
     assert image in json.dumps(status(stage)["conditions"])
+
+
+def test_an_evaluation_that_a_policy_denies_is_reported(stage: Stage) -> None:
+    serves(stage)
+    metadata = {"name": "default-deny", "namespace": stage.namespace}
+    denies: Manifest = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata}
+    denies = {**denies, "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}}
+    stage.apply(denies)
+    image = "registry.example.com/gitsync:forever"
+    stage.apply(declared(stage, version="2.0.0", evaluation={**cases(stage), "image": image}))
+
+    def conditions() -> str:
+        start_pods(stage)
+        return json.dumps(status(stage).get("conditions", []))
+
+    eventually(stage, lambda: "the egress of default-deny denies the requests of the check" in conditions())
+    stage.apply(changed(denies, "spec.egress", [{}]))
+    eventually(stage, lambda: "denies" not in conditions())
 
 
 def report_pull_failure(stage: Stage, image: str) -> None:

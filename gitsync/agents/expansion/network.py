@@ -1,9 +1,10 @@
-"""The NetworkPolicy of an Agent: everything is denied that the spec does not name."""
+"""The NetworkPolicy of an Agent, which denies what the spec does not name, and what all policies deny together."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +15,9 @@ from gitsync.agents.expansion.variables import databases
 from gitsync.agents.keys import AGENT_LABEL, CHECK_LABEL, child
 from gitsync.agents.model.agent import Agent
 from gitsync.agents.model.network import EgressPeer, IngressPeer
+from gitsync.kube.selectors import matches
 from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.ref import ref_of
 
 _PROVIDERS = {
     "OpenAI": "api.openai.com",
@@ -209,3 +212,83 @@ def _unique(rules: Any) -> list[Rule]:
         if rule not in unique:
             unique.append(rule)
     return unique
+
+
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Pods: their namespace and labels, and the port on which they answer."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    port: int
+
+
+def denied_by(sender: Endpoint, receiver: Endpoint, policies: Iterable[Manifest]) -> str:
+    """
+    Return which policies deny TCP from one to the other, empty where it is allowed.
+
+    Pods that no policy of a direction selects are not restricted; of those that do, one rule has to allow it. Source:
+    Kubernetes documentation, "Network Policies". A namespace selector is decided by the name of the namespace alone.
+    """
+    known = list(policies)
+    for direction, own, other, members in (("Egress", sender, receiver, "to"), ("Ingress", receiver, sender, "from")):
+        named = [policy for policy in known if _selects(policy, own, direction)]
+        rules = [rule for policy in named for rule in at(policy, "spec", direction.lower()) or ()]
+        if named and not any(_allows(rule, members, own, other, receiver.port) for rule in rules):
+            return f"{direction.lower()} of {', '.join(sorted(ref_of(policy).name for policy in named))}"
+    return ""
+
+
+def denied_check(agent: Agent, policies: Iterable[Manifest]) -> str:
+    """Return which policies deny requests of the Pods that check an Agent, and what to allow; empty where none does."""
+    port = agent.spec.runtime.port
+    sender = Endpoint(agent.namespace, {CHECK_LABEL: agent.name}, 0)
+    # The Agent's own policy selects neither Pods of Jobs nor what denies them.
+    denied = denied_by(sender, Endpoint(agent.namespace, {AGENT_LABEL: agent.name}, port), policies)
+    if not denied:
+        return ""
+    needed = f"allow Pods with the label {CHECK_LABEL}={agent.name} DNS and port {port} of the agent"
+    return f"the {denied} denies the requests of the check: {needed}"
+
+
+def _selects(policy: Manifest, endpoint: Endpoint, direction: str) -> bool:
+    spec = policy.get("spec") or {}
+    # the API server's default
+    kinds = spec.get("policyTypes") or ["Ingress", *(["Egress"] if "egress" in spec else [])]
+    is_here = ref_of(policy).namespace == endpoint.namespace
+    return is_here and direction in kinds and matches(spec.get("podSelector") or {}, endpoint.labels)
+
+
+def _allows(rule: Mapping[str, Any], members: str, own: Endpoint, other: Endpoint, port: int) -> bool:
+    peers: Sequence[Mapping[str, Any]] = rule.get(members) or ()
+    is_peer = not peers or any(_is_peer(peer, own, other) for peer in peers)
+    ports = rule.get("ports") or ()
+    return is_peer and (not ports or any(_is_port(allowed, port) for allowed in ports))
+
+
+def _is_peer(peer: Mapping[str, Any], own: Endpoint, other: Endpoint) -> bool:
+    if "ipBlock" in peer:
+        # for addresses outside of the cluster: those of Pods do not last (Kubernetes documentation, "Network Policies")
+        return False
+    namespaces = peer.get("namespaceSelector")
+    pods = peer.get("podSelector")
+    if namespaces is None:
+        # without a selector: the namespace of the policy
+        is_near = own.namespace == other.namespace
+    else:
+        is_near = matches(namespaces, {_NAMESPACE_NAME: other.namespace})
+    return is_near and (pods is None or matches(pods, other.labels))
+
+
+def _is_port(allowed: Mapping[str, Any], port: int) -> bool:
+    if allowed.get("protocol", "TCP") != "TCP":
+        return False
+    first = allowed.get("port")
+    return (
+        first is None
+        or first == port
+        or (isinstance(first, int) and first <= port <= int(allowed.get("endPort", first)))
+    )
