@@ -363,7 +363,8 @@ class AgentReconciler:
         in_use = rollout.state.in_use | {placement.revision for placement in rollout.layout.placements}
         # Shared children have to satisfy every revision that has Pods, not only the one of the spec.
         sharing, unknown = sharing_of(input.agent, input.target, rollout.state.current, known, in_use)
-        children = {ref_of(child): child for child in expand(sharing, input.facts, rollout.layout, kept)}
+        facts = self._facts.reached_by(sharing.all, input.facts)
+        children = {ref_of(child): child for child in expand(sharing, facts, rollout.layout, kept)}
         untouched: frozenset[ObjectRef] = frozenset()
         if unknown:
             untouched = needed_objects(children, input.children)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,6 +87,20 @@ class FactsReader:
             if f"{namespace}/{name}" not in services and namespace not in unreadable
         )
         return Gathered(facts, (*missing, *absent), len(named))
+
+    def reached_by(self, agents: Iterable[Agent], facts: Facts) -> Facts:
+        """
+        Return the facts with the Services and API servers that an Agent reaches with the spec of any revision in use.
+
+        Without them, the rule of a policy for a Service that only the serving revision has would name another port.
+        """
+        services = dict(facts.services)
+        servers = facts.api_servers
+        for agent in agents:
+            services |= self._services(agent, facts)[0]
+            if agent.spec.leader_election is not None:
+                servers = servers or self._api_servers()
+        return replace(facts, services=services, api_servers=servers)
 
     def referenced(self, namespace: str, reference: Reference) -> Manifest | None:
         """Return the object that a reference of a namespace names, None where it does not exist."""

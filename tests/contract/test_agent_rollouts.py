@@ -32,7 +32,7 @@ from tests.contract.agent_stage import (
 )
 from tests.contract.manifests import config_map
 from tests.contract.stage import Stage
-from tests.waiting import until_quiet
+from tests.waiting import until, until_quiet
 
 
 def shared(stage: Stage) -> dict[str, Any]:
@@ -50,6 +50,11 @@ def checked(seconds: int = 600) -> dict[str, Any]:
     """Return members by which a new revision has a preview first, and time to become ready."""
     lifecycle = {**BRIEF, "validate": [{"name": "check", "exec": {"command": ["true"]}}]}
     return {"lifecycle": lifecycle, "update": {"type": "Recreate", "progressDeadlineSeconds": seconds}}
+
+
+def template(stage: Stage) -> Any:
+    workloads = (stage.get("Deployment", name, api="apps/v1") for name in ("helper", "helper-blue"))
+    return next(at(live, "spec", "template") for live in workloads if live is not None)
 
 
 def change(stage: Stage, workload: str, **spec: Any) -> None:
@@ -261,3 +266,59 @@ def test_a_canary_without_metrics_is_not_promoted(stage: Stage) -> None:
     stage.apply(declared(stage, update=measured(1), replicas=2, version="2.0.0"))
     eventually(stage, lambda: absent in condition(stage, "Stalled").get("message", ""))
     assert status(stage)["currentRevision"] == first != status(stage)["failedRevision"]
+
+
+def contents(stage: Stage, revision: str) -> dict[str, str]:
+    """Return all children as JSON, without what the API server counts, and without what other revisions keep."""
+    live = {}
+    kept = {"kind": "ControllerRevision", "name": revision, "apiVersion": "apps/v1"}
+    for listed in (kept, *status(stage)["children"]):
+        manifest = stage.live(listed["kind"], listed["name"], api=listed["apiVersion"])
+        counted = ("resourceVersion", "generation", "managedFields")
+        metadata = {key: value for key, value in manifest["metadata"].items() if key not in counted}
+        body = {key: value for key, value in manifest.items() if key not in ("metadata", "status")}
+        live[f"{listed['kind']}/{listed['name']}"] = json.dumps({**body, "metadata": metadata}, sort_keys=True)
+    config = at(template(stage), "spec", "volumes", 0, "configMap", "name")
+    of_others = {name for name in live if name.startswith("ConfigMap/helper-config-")} - {f"ConfigMap/{config}"}
+    return {name: text for name, text in live.items() if name not in of_others}
+
+
+def differing(before: dict[str, str], after: dict[str, str]) -> str:
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return "\n".join(f"{name}\n{before.get(name)}\n{after.get(name)}" for name in names)
+
+
+@pytest.mark.parametrize("update", ["Recreate", "Canary", "BlueGreen"])
+def test_after_a_rollback_the_children_are_byte_for_byte_those_before(stage: Stage, update: str) -> None:
+    stage.apply(service(stage, "local-model", 8000, 9000))
+    stage.apply(service(stage, "tickets-mcp", 8081))
+    tool = {"name": "tickets", "type": "MCP", "mcp": {"serviceRef": {"name": "tickets-mcp", "port": 8081}}}
+    volume = {"name": "tmp", "mountPath": "/data", "size": "1Gi", "onDelete": "Delete", "accessModes": [SHARED]}
+
+    def limited(seconds: int) -> dict[str, Any]:
+        kinds: dict[str, Any] = {"Canary": {"canary": {"steps": [{"weight": 50, "pauseSeconds": 600}]}}}
+        return {"update": {"type": update, "progressDeadlineSeconds": seconds, **kinds.get(update, {})}}
+
+    before = {"model": model(stage, 8000), "tools": [tool], "state": {"volumes": [volume]}, "replicas": 2}
+    first = serves(stage, **before, lifecycle=BRIEF, **limited(600))
+    runs(stage)
+    until_quiet(lambda: status(stage))
+    unchanged = contents(stage, first)
+    assert {name.partition("/")[0] for name in unchanged} >= CHILDREN
+    other = {"model": model(stage, 9000), "runtime": {"image": NEVER_READY, "port": 9999}, "replicas": 2}
+    lifecycle = checked()["lifecycle"]
+    stage.apply(declared(stage, **other, lifecycle=lifecycle, **limited(600)))
+    eventually(stage, lambda: approve(stage) or 9000 in egress_ports(stage))
+    assert contents(stage, first) != unchanged
+    # One second is over at once: the revision is given up.
+    stage.apply(declared(stage, **other, lifecycle=lifecycle, **limited(1)))
+    eventually(stage, lambda: status(stage).get("failedRevision"))
+    # The Pods of the failed revision may need what they had until they have drained.
+    until(lambda: contents(stage, first) == unchanged, 30, lambda: differing(unchanged, contents(stage, first)))
+    until_quiet(lambda: status(stage))
+    assert contents(stage, first) == unchanged
+    assert status(stage)["currentRevision"] == first
+
+
+SHARED = "ReadWriteMany"
+CHILDREN = {"ConfigMap", "ControllerRevision", "Deployment", "NetworkPolicy", "PersistentVolumeClaim", "Service"}

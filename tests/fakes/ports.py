@@ -30,7 +30,8 @@ DEPLOYMENT = GroupKind("apps", "Deployment")
 JOB = GroupKind("batch", "Job")
 POD = GroupKind("", "Pod")
 SECRET = GroupKind("", "Secret")
-_V1 = (CONFIG_MAP, NAMESPACE, DEPLOYMENT, JOB, POD, SECRET, SERVICE, CRD)
+ENDPOINT_SLICE = GroupKind("discovery.k8s.io", "EndpointSlice")
+_V1 = (CONFIG_MAP, ENDPOINT_SLICE, NAMESPACE, DEPLOYMENT, JOB, POD, SECRET, SERVICE, CRD)
 _OF_OTHER_PROJECTS = (
     "gateway.networking.k8s.io",
     "keda.sh",

@@ -34,6 +34,7 @@ CHANGES = [
         id="another endpoint and port",
     ),
     pytest.param({"tools": [TOOL]}, {"tools": [], "version": "2"}, id="a tool is removed"),
+    pytest.param({"leaderElection": {}}, {"version": "2"}, id="no leader any more"),
     pytest.param(
         {"state": {"volumes": [VOLUME]}, "update": RECREATE}, {"update": RECREATE}, id="a volume that goes is removed"
     ),
@@ -41,6 +42,18 @@ CHANGES = [
         {"model": MODEL, "update": RECREATE}, {"model": OTHER_MODEL, "update": RECREATE}, id="another endpoint at once"
     ),
 ]
+
+
+SLICE = {
+    "apiVersion": "discovery.k8s.io/v1",
+    "kind": "EndpointSlice",
+    "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+    "endpoints": [{"addresses": ["10.0.0.1"]}],
+    "ports": [{"port": 6443}],
+}
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "tickets-mcp", "namespace": "shop"}}
+REACHED = (SLICE, {**SERVICE, "spec": {"selector": {"app": "tickets"}, "ports": [{"port": 8080, "targetPort": 9000}]}})
+"""What the rules of a policy are made of: the Pods and ports behind a Service, and the addresses of API servers."""
 
 
 def shared(operator: Operator) -> dict[str, Any]:
@@ -67,6 +80,8 @@ def _nameless(item: Any) -> Any:
 def checked(**spec: Any) -> Operator:
     """Return an Agent whose first revision has passed its checks, and whose plans are approved."""
     operator = Operator(**CHECKS, **spec)
+    for live in REACHED:
+        operator.cluster.put(live)
     operator.records.reviewed = Review(User("ada"), approves=True)
     operator.run()
     operator.run()
@@ -76,10 +91,17 @@ def checked(**spec: Any) -> Operator:
     return operator
 
 
+def assert_reached(spec: dict[str, Any], rules: list[Any]) -> None:
+    """Fail where the rules of a policy do not name what is behind a tool or the API server."""
+    assert ("9000" in str(rules)) == ("tools" in spec)
+    assert ("10.0.0.1/32" in str(rules)) == ("leaderElection" in spec)
+
+
 @pytest.mark.parametrize(("before", "after"), CHANGES)
 def test_failed_checks_change_nothing_that_serves(before: dict[str, Any], after: dict[str, Any]) -> None:
     operator = checked(**before)
     children = shared(operator)
+    assert_reached(before, children["NetworkPolicy/helper"]["egress"])
     template = operator.deployment()["spec"]["template"]
     good = operator.status["lastGoodRevision"]
 
@@ -178,6 +200,25 @@ def _end_backups(operator: Operator) -> None:
         operator.cluster.put({**job, "metadata": {**job["metadata"], "creationTimestamp": began}, "status": status})
 
 
+UNRELATED: dict[str, dict[str, Any]] = {
+    "model": {"model": OTHER_MODEL},
+    "network": {"network": {"egressTo": [{"cidr": "10.0.0.0/8"}]}},
+    "tracing": {"observability": {"tracing": {"endpoint": "http://elsewhere:4317", "captureContent": True}}},
+    "election": {"leaderElection": {}},
+}
+
+
+@pytest.mark.parametrize("name", UNRELATED)
+def test_a_held_change_names_no_tools_that_it_does_not_change(name: str) -> None:
+    before: dict[str, Any] = {"model": MODEL, "tools": [TOOL]}
+    operator = Operator(**before)
+    operator.settle()
+    operator.put(agent(**{**before, **UNRELATED[name]}))
+    operator.run()
+    plan = operator.status["plan"]
+    assert (plan["class"], "tool" in str(plan["reasons"])) == ("Dangerous", False), plan
+
+
 @pytest.mark.parametrize("endpoint", ["https://api.openai.com/v1", "http://model.elsewhere.svc:8000/v1"])
 def test_a_limited_controller_runs_an_agent_with_a_far_model(endpoint: str) -> None:
     operator = Operator(
@@ -188,12 +229,20 @@ def test_a_limited_controller_runs_an_agent_with_a_far_model(endpoint: str) -> N
     assert operator.status["phase"] == "Running"
 
 
-def test_an_evaluation_that_a_quota_refuses_is_reported_at_once() -> None:
-    cases = '{"name": "a", "input": "x", "assert": [{"contains": "y"}]}'
+CASES = '{"name": "a", "input": "x", "assert": [{"contains": "y"}]}'
+
+
+def evaluated() -> Operator:
+    """Return an Agent whose first revision is being evaluated."""
     operator = Operator(evaluation={"cases": {"name": "cases", "key": "c.jsonl"}})
-    operator.cluster.put(config_map("cases", **{"c.jsonl": cases}))
+    operator.cluster.put(config_map("cases", **{"c.jsonl": CASES}))
     for _ in range(3):
         operator.run()
+    return operator
+
+
+def test_an_evaluation_that_a_quota_refuses_is_reported_at_once() -> None:
+    operator = evaluated()
     (job,) = operator.named("Job")
     for container in at(job, "spec", "template", "spec", "containers"):
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
@@ -202,3 +251,21 @@ def test_an_evaluation_that_a_quota_refuses_is_reported_at_once() -> None:
     assert "no Pod of Job helper-validate-" in str(operator.status["conditions"])
     assert delay is not None
     assert delay <= 10
+
+
+def test_an_evaluation_that_a_policy_denies_is_reported_at_once() -> None:
+    operator = evaluated()
+    assert "denies" not in str(operator.status["conditions"])
+    metadata = {"name": "default-deny", "namespace": "shop"}
+    denies: dict[str, Any] = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata}
+    denies["spec"] = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    operator.cluster.put(denies)
+    delay = operator.run()
+    assert "egress of default-deny denies the requests of the check" in operator.condition("Reconciling")["message"]
+    assert delay is not None
+    assert delay <= 10
+    # What it asks is allowed, so that the reason goes; the Agent's own policy allows what arrives.
+    denies["spec"] |= {"egress": [{"to": [{"podSelector": {}}]}]}
+    operator.cluster.put(denies)
+    operator.run()
+    assert "denies" not in str(operator.status["conditions"])

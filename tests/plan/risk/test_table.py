@@ -18,6 +18,7 @@ from gitsync.plan.risk import endpoints
 from gitsync.plan.risk.agents import checks_weakened
 from gitsync.plan.risk.privileges import permissions, widened
 from gitsync.plan.risk.table import NOTHING, RULES, SCOPED_RULES, Scope, classify, plan_risk
+from tests.agents.factories import example
 from tests.plan.factories import application, config, deployment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -420,6 +421,13 @@ def test_the_first_matching_row_decides(rule, change):
 
 def test_every_row_is_tested():
     assert {row.name for row in RULES} == {rule for rule, _ in CASES}
+
+
+@pytest.mark.parametrize("member", sorted(example()["spec"].keys() - {"tools"}))
+def test_another_member_than_the_tools_does_not_change_the_tools(member):
+    without = with_(example(), f"spec.{member}", None)
+    for change in (update(example(), without), update(without, example())):
+        assert "tool" not in classify(change).rule
 
 
 def test_a_new_workload_borrows_no_account_that_its_application_does_not_declare():
