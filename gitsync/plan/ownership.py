@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gitsync.merge.fieldset import SELF, FieldSet, Node, Path, human, intersection, recursive_difference, union
 from gitsync.merge.schema import DEDUCED, Schema
-from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
+from gitsync.objects.keys import APPLICATION_LABEL, FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.plan.drift import declared_fields, last_applied_fields
 from gitsync.plan.field_owners import node_at
@@ -47,6 +47,9 @@ APPLIERS: Final = frozenset(
 """Field managers of tools that apply manifests; what they own of a declared object follows Git from adoption on."""
 
 _LAST_APPLIED_FIELD: Final = FieldSet.of([("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")])
+
+_MARK: Final[Node] = {"f:metadata": {"f:labels": {f"f:{APPLICATION_LABEL}": {}}}}
+"""A field that each apply sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +115,12 @@ def transfer(
         return None
     reduced = {id(shared[index]): _less(shared[index], part) for index, part in parts.items()}
     rest = [reduced.get(id(entry), entry) for entry in entries if entry is not ours and entry not in taken]
-    mine = {**(ours or _entry(manager, version, taken)), "fieldsV1": kept.root}
+    # The API server keeps no entry without fields.
+    remaining = [entry for entry in rest if entry["fieldsV1"]]
+    # Without any entry, the API server gives all fields to "before-first-apply" at the apply that follows.
+    mine = {**(ours or _entry(manager, version, taken)), "fieldsV1": kept.root if kept or remaining else _MARK}
     return Transfer(
-        # The API server keeps no entry without fields.
-        (*([mine] if kept else []), *(entry for entry in rest if entry["fieldsV1"])),
+        (*([mine] if mine["fieldsV1"] else []), *remaining),
         tuple(sorted({str(entry["manager"]) for entry in (*taken, *(shared[index] for index in parts))})),
         released,
     )

@@ -166,3 +166,21 @@ def pods(stage: Stage) -> set[str]:
     """Return the uids of the pods of the Deployment."""
     items = stage.client.get(stage.path("Pod", ""), {"labelSelector": "app=web"})["items"]
     return {item["metadata"]["uid"] for item in items}
+
+
+def test_adopting_what_kubectl_alone_manages_corrects_nothing(stage: Stage) -> None:
+    """Where a transfer leaves no owner, the API server names one that the next reconcile would take for others."""
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain", "namespace": stage.namespace}}
+    stage.create(
+        {**plain, "metadata": {**plain["metadata"], "annotations": {LAST_APPLIED: json.dumps(plain)}}}, "kubectl"
+    )
+    fields = stage.live("ConfigMap", "plain")["metadata"]["managedFields"]
+    assert [item["fieldsV1"]["f:metadata"] for item in fields] == [
+        {"f:annotations": {".": {}, f"f:{LAST_APPLIED}": {}}}
+    ]
+
+    stage.sync({"objects.yaml": [config_map("plain")]})
+    stage.synced(stage.commit({"objects.yaml": [config_map("plain"), config_map("next", a="1")]}))
+    managers = {item["manager"] for item in stage.live("ConfigMap", "plain")["metadata"]["managedFields"]}
+    assert managers == {"gitsync"}
+    assert not (stage.status().get("drift") or {}).get("correctedTotal")

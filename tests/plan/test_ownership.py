@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
+from gitsync.objects.keys import APPLICATION_LABEL, FIELD_MANAGER, LAST_APPLIED
 from gitsync.objects.manifest import Manifest
 from gitsync.plan.ownership import APPLIERS, Transfer, at_version, transfer
 
@@ -96,6 +96,20 @@ def test_only_what_was_applied_is_taken_from_a_client_side_apply() -> None:
         None,
     )
     assert done(found) == {FIELD_MANAGER: OURS}
+
+
+def test_an_object_keeps_an_entry_where_only_the_last_applied_configuration_was_owned() -> None:
+    """The API server would give all fields to "before-first-apply" at the next apply, as if others had set them."""
+    only = {"f:metadata": {"f:annotations": {".": {}, f"f:{LAST_APPLIED}": {}}}}
+    client_side = entry("kubectl-client-side-apply", only, "Update")
+    annotations = {LAST_APPLIED: json.dumps({"metadata": {"name": "c"}})}
+    mark = {"f:metadata": {"f:labels": {f"f:{APPLICATION_LABEL}": {}}}}
+    status = entry("kubectl", {"f:status": {}}, "Update", subresource="status")
+
+    assert done(transfer(live(client_side, annotations=annotations), "v1", None)) == {FIELD_MANAGER: mark}
+    assert done(transfer(live(client_side, status, annotations=annotations), "v1", None)) == {
+        "kubectl": {"f:status": {}}
+    }
 
 
 def test_a_field_left_to_others_is_given_up() -> None:
