@@ -95,7 +95,7 @@ soak: $(TEST) ## 100,000 reconciles with commits and faults; memory, descriptors
 	GITSYNC_FAULTS=all $(BIN)/python -m pytest -s tests/flow/test_soak.py
 
 adversary: $(TEST) ## SEQUENCES (20,000) of commits, and of moves of seven actors, that try to reach a right without an approval, in PROCESSES (2) with other seeds
-	seed=$$(date +%s); seq $$seed $$((seed + $(PROCESSES) - 1)) | GITSYNC_ADVERSARY=$$(($(SEQUENCES) / $(PROCESSES))) xargs -P $(PROCESSES) -I{} \
+	seed=$$(date +%s); seq $$seed $$((seed + $(PROCESSES) - 1)) | GITSYNC_ADVERSARY=$$(($(SEQUENCES) / $(PROCESSES))) xargs -t -P $(PROCESSES) -I{} \
 		$(BIN)/python -m pytest --timeout 3600 --hypothesis-seed {} tests/gate/test_adversary.py tests/gate/test_actors.py
 
 fuzz: $(TEST) ## each target of tests/fuzz for FUZZ seconds (600); no crash, no second, no 256 MiB

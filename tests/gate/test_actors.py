@@ -136,8 +136,6 @@ class Harm:
     what: str
     harmless: Manifest
     harmful: Manifest
-    is_new_too: bool = True
-    """Whether it is a harm also in an object that did not exist."""
 
 
 def harms() -> Iterator[Harm]:
@@ -145,10 +143,9 @@ def harms() -> Iterator[Harm]:
     for what, pod in PODS.items():
         for api, kind, spec in SHAPES:
             plain = manifest(api, kind, spec=spec(POD))
-            # only one that replaces another endpoint moves what is sent there
-            yield Harm(what, plain, manifest(api, kind, spec=spec(pod)), is_new_too=what != "endpoint")
+            yield Harm(what, plain, manifest(api, kind, spec=spec(pod)))
     for api, kind, members in TEXTS:
-        yield Harm("endpoint", manifest(api, kind, **members(GOOD)), manifest(api, kind, **members(EVIL)), False)
+        yield Harm("endpoint", manifest(api, kind, **members(GOOD)), manifest(api, kind, **members(EVIL)))
     for api, kind, annotation in ANNOTATIONS:
         plain = manifest(api, kind)
         metadata = {**plain["metadata"], "annotations": {annotation: "evil"}}
@@ -418,6 +415,8 @@ class World:
     chosen: tuple[int, ...]
     """The numbers of the harms that the committer has in mind; those of others are new kinds of objects."""
     permitted: set[str] = field(default_factory=set)
+    is_endpoint_permitted: bool = False
+    """Whether an approver permitted the other endpoint in one object, after which others of the tenant may have it."""
     commits: int = 0
 
     def __post_init__(self) -> None:
@@ -438,6 +437,7 @@ class World:
         self.review(SAM)
         self.engine.run_until("Synced")
         self.permitted.clear()
+        self.is_endpoint_permitted = False
         self.start = dict(self.cluster.objects)
 
     @property
@@ -469,13 +469,17 @@ class World:
             self.permitted |= {
                 step.ref.path for step in view.plan.changes if step.desired is not None or step.live is not None
             }
+            self.is_endpoint_permitted |= any(
+                _contains(step.desired, mark) for step in view.plan.changes for mark in ENDPOINT_MARKS
+            )
 
     def reached(self) -> Iterator[str]:
         """Yield each harm in the cluster that no approver permitted."""
         for ref, item in self.cluster.objects.items():
             if item is self.start.get(ref) or (ref.kind == "Application" and ref.group == "gitsync.dev"):
                 continue
-            if ref.path not in self.permitted and is_harmful(item, self.start.get(ref)):
+            marks = MARKS if self.is_endpoint_permitted else (*MARKS, *ENDPOINT_MARKS)
+            if ref.path not in self.permitted and is_harmful(item, self.start.get(ref), marks):
                 yield f"{ref} became harmful"
         for ref in self.start:
             if ref not in self.cluster.objects and ref.kind == "NetworkPolicy" and ref.path not in self.permitted:
@@ -494,21 +498,33 @@ class World:
         assert encoded(CANARY) not in shown
 
 
-def is_harmful(item: Manifest, former: Manifest | None) -> bool:
+MARKS: tuple[tuple[str, Any], ...] = (
+    ("privileged", True),
+    ("hostPath", {"path": "/"}),
+    ("serviceAccountName", "operator"),
+    ("hostPID", True),
+    ("hostAliases", PODS["names"]["hostAliases"]),
+    ("secretName", "bank-db"),
+    ("egress", [{}]),
+    ("externalIPs", ["203.0.113.9"]),
+    ("externalName", "evil.example"),
+    ("rules", ROLE_RULES),
+    ("key", "bank/prod"),
+    ("project", "default"),
+    *((annotation, "evil") for _, _, annotation in ANNOTATIONS),
+)
+"""What an object of a harm has, as names and values at any depth."""
+ENDPOINT_MARKS: tuple[tuple[str, Any], ...] = (
+    ("value", EVIL),
+    ("OPENAI_BASE_URL", EVIL),
+    ("app.yaml", f"base_url: {EVIL}"),
+    ("app.yaml", encoded(f"base_url: {EVIL}")),
+)
+
+
+def is_harmful(item: Manifest, former: Manifest | None, marks: Iterable[tuple[str, Any]]) -> bool:
     """Return whether an object has what one of the harms has and the former state of it had not."""
-    return any(_contains(item, mark) and not _contains(former, mark) for mark in _marks(is_new=former is None))
-
-
-def _marks(*, is_new: bool) -> Iterable[tuple[str, Any]]:
-    pods = {"privileged": True, "hostPath": {"path": "/"}, "serviceAccountName": "operator", "hostPID": True}
-    yield from pods.items()
-    yield from (("hostAliases", PODS["names"]["hostAliases"]), ("secretName", "bank-db"), ("egress", [{}]))
-    yield from (("externalIPs", ["203.0.113.9"]), ("externalName", "evil.example"), ("rules", ROLE_RULES))
-    yield from (("key", "bank/prod"), ("project", "default"))
-    yield from ((annotation, "evil") for _, _, annotation in ANNOTATIONS)
-    if not is_new:
-        yield from (("value", EVIL), ("OPENAI_BASE_URL", EVIL), ("app.yaml", f"base_url: {EVIL}"))
-        yield ("app.yaml", encoded(f"base_url: {EVIL}"))
+    return any(_contains(item, mark) and not _contains(former, mark) for mark in marks)
 
 
 def _contains(value: Any, mark: tuple[str, Any]) -> bool:
@@ -776,14 +792,26 @@ def test_no_moves_of_seven_actors_do_what_none_allowed(
 def test_every_harm_waits_and_is_there_once_it_is_approved(front: Front) -> None:
     for number, harm in enumerate(HARMS):
         world = World(front, (number,))
-        commits(0, Way.CREATED if harm.is_new_too else Way.CHANGED)(world)
+        commits(0, Way.CREATED)(world)
         world.run()
         world.check()
         world.review(SAM)
         world.permitted.clear()
+        world.is_endpoint_permitted = False
         world.run()
         # what the tenant does not grant and the account may not write is never there
         assert bool(list(world.reached())) is (harm.what not in {*FOREIGN, "role"}), harm
+
+
+def test_a_harm_waits_also_where_another_commit_deleted_the_object_before(front: Front) -> None:
+    for number, harm in enumerate(HARMS):
+        world = World(front, (number,))
+        world.manifests = list(WATCHED)
+        world.push()
+        world.run()
+        commits(0, Way.CHANGED)(world)
+        world.run()
+        assert list(world.reached()) == [], harm
 
 
 def test_an_approval_that_must_not_count_would_be_seen(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
+from gitsync.kube.kinds import NAMESPACE
+from gitsync.objects.application import Application
 from gitsync.objects.change import Change
 from gitsync.objects.keys import GROUP
 from gitsync.objects.manifest import Manifest, at, content_hash, group_of
@@ -31,6 +33,16 @@ _MEMBERS = frozenset({"endpoint", "baseUrl", "baseURL", "base_url", "apiBase", "
 """Members of custom resources that name where data is sent, as Agent, kagent, ARK and KServe spell them."""
 _UNRELATED = frozenset({("autoscaling", "provider")})
 """Members with such a name, by what they are in, that send nothing: what scales an Agent."""
+_HOST = re.compile(r"^(?:(?:[a-z][a-z0-9+.-]*:)?//)?(?:[^/@]*@)?|(?::[0-9]*)?(?:[/?#].*)?$")
+"""What is around the host in an address in lower case."""
+_INSIDE = re.compile(r"(?!\d+$|0x)[a-z0-9-]*|[a-z0-9.-]+\.(?:svc|cluster\.local|localhost)\.?|127\.[0-9.]+", re.ASCII)
+"""
+A host of the cluster or the Pod, as far as its text tells, a hash of a reference, or no host.
+
+A number is an address, and what refers to another variable may be any.
+"""
+_NO_HOST = ("NOPROXY", "KEY", "TOKEN")
+"""Ends of the names of settings that name no host to send to."""
 _SEPARATORS = re.compile(r"[^A-Z0-9]")
 _HASH = re.compile(r"-[a-z0-9]{10}$", re.ASCII)
 _CONFIGURATION = ("ConfigMap", "Secret")
@@ -50,8 +62,18 @@ def endpoint_set(change: Change) -> str | None:
 class LiveSettings:
     """The settings of the live objects of an Application, read once, when the first rule needs them."""
 
-    def __init__(self, live: Mapping[ObjectRef, Manifest]) -> None:
+    def __init__(self, app: Application, live: Mapping[ObjectRef, Manifest]) -> None:
+        self._app = app
         self._live = live
+
+    @cached_property
+    def may_move(self) -> bool:
+        """
+        Whether what is sent now may go elsewhere: some object exists.
+
+        The children of an Agent name what the Agent names, which has rules of its own.
+        """
+        return not self._app.owns_by_reference and any(ref.of != NAMESPACE for ref in self._live)
 
     @cached_property
     def by_family(self) -> Mapping[tuple[GroupKind, str], Sequence[frozenset[Setting]]]:
@@ -74,9 +96,10 @@ class LiveSettings:
 
 def endpoint_introduced(change: Change, live: LiveSettings) -> str | None:
     """
-    Match a new object that sets what its Application sets otherwise in an object that exists.
+    Match a new object that sets what its Application sets otherwise in an object that exists, or a new way out.
 
-    A new name must not hide a change: neither of a workload, nor of a ConfigMap whose name ends in a hash.
+    A new name must not hide a change: neither of a workload, nor of a ConfigMap whose name ends in a hash. Nor must a
+    commit that deletes an object before another one creates it with a destination that the Application never had.
     """
     if change.live is not None or change.desired is None:
         return None
@@ -86,7 +109,15 @@ def endpoint_introduced(change: Change, live: LiveSettings) -> str | None:
     for live_settings in live.by_family.get((change.ref.of, _family(change.ref.name)), ()):
         if settings - live_settings:
             return _first_name(settings - live_settings)
-    return _first_name({setting for setting in settings - live.known if setting[0] in live.names})
+    introduced = settings - live.known
+    return _first_name(
+        setting for setting in introduced if setting[0] in live.names or (live.may_move and _leaves_cluster(*setting))
+    )
+
+
+def _leaves_cluster(name: str, value: str) -> bool:
+    """Return whether a setting may send to a host outside the cluster."""
+    return not name.endswith(_NO_HOST) and not _INSIDE.fullmatch(_HOST.sub("", value.strip().lower()))
 
 
 def _first_name(settings: Iterable[Setting]) -> str | None:

@@ -46,7 +46,7 @@ class Scope:
     @cached_property
     def settings(self) -> endpoints.LiveSettings:
         """The settings of what exists."""
-        return endpoints.LiveSettings(self.live)
+        return endpoints.LiveSettings(self.app, self.live)
 
     @cached_property
     def secrets(self) -> escalation.OwnSecrets:

@@ -316,6 +316,64 @@ def test_a_new_agent_or_member_with_another_endpoint_or_account_asks() -> None:
     assert rule(larger, system) in ("endpoint-set", "agent-model-moved")
 
 
+def web_with(variable: str, value: str, name: str = "web") -> Manifest:
+    pod = {"containers": [{**PINNED, "env": [{"name": variable, "value": value}]}]}
+    return manifest("apps/v1", "Deployment", name, spec={"template": {"spec": pod}})
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://evil.example/v1",
+        "HTTPS://EVIL.example.",
+        " https://evil.example",
+        "//evil.example",
+        "evil.example:3128",
+        "http:evil.example",
+        "http://user:password@evil.example",
+        "http://models.shop.svc@evil.example",
+        "http://models.shop.svc.evil.example",
+        "http://evil.example#.svc",
+        "http://evil.example?.svc",
+        "http://127.0.0.1.evil.example",
+        "http://models,evil.example",
+        "10.0.0.3:80",
+        "http://3405803785",
+        "http://0xcb007109",
+        "http://[2001:db8::1]:80",
+        "$(OTHER)",
+    ],
+)
+def test_a_new_object_with_an_address_outside_the_cluster_asks(address: str) -> None:
+    new = web_with("OPENAI_BASE_URL", address)
+    other = manifest("v1", "ConfigMap", "other", data={"a": "b"})
+
+    assert rule(new, None, other) == "endpoint-introduced"
+    assert rule(new, None, other, web_with("OPENAI_BASE_URL", address, name="same")) == "starts-workload"
+    assert rule(new) == "starts-workload"  # nothing exists that used another one
+    assert rule(new, None, manifest("v1", "Namespace", "prod")) == "starts-workload"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPENAI_BASE_URL", "http://models"),
+        ("OPENAI_BASE_URL", "http://models:8000/v1?from=a.b"),
+        ("OPENAI_BASE_URL", "http://models.shop.svc/v1"),
+        ("OPENAI_BASE_URL", "http://models.shop.svc.cluster.local.:8000"),
+        ("OPENAI_BASE_URL", "http://127.0.0.1:11434"),
+        ("OPENAI_BASE_URL", ""),
+        ("MODEL_PROVIDER", "OpenAI"),
+        ("NO_PROXY", "10.0.0.0/8,.corp.example"),
+        ("OPENAI_API_KEY", "a.b_c"),
+    ],
+)
+def test_a_new_object_that_sends_nothing_out_of_the_cluster_asks_nothing(name: str, value: str) -> None:
+    other = manifest("v1", "ConfigMap", "other", data={"a": "b"})
+
+    assert rule(web_with(name, value), None, other) == "starts-workload"
+
+
 @pytest.mark.parametrize(
     ("api_version", "kind", "spec"),
     [
