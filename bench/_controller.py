@@ -7,6 +7,7 @@ further processes share the work.
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import sys
@@ -16,13 +17,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from prometheus_client.parser import text_string_to_metric_families
+# `gitsync run` imports its modules without a search for garbage too
+gc.disable()
 
-from gitsync.cli.further_processes import further_processes, reports_of
-from gitsync.ports import OtherProcesses, no_others
-from gitsync.server.metrics import process_text
-from gitsync.settings import Settings
-from gitsync.wiring import Engine, build_controller
+from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
+
+from gitsync.cli.further_processes import further_processes, reports_of  # noqa: E402
+from gitsync.ports import OtherProcesses, no_others  # noqa: E402
+from gitsync.server.metrics import process_text  # noqa: E402
+from gitsync.settings import Settings  # noqa: E402
+from gitsync.wiring import Engine, build_controller  # noqa: E402
+
+gc.enable()
 
 
 def answer(engine: Engine, question: dict[str, Any], others: OtherProcesses = no_others) -> Any:
