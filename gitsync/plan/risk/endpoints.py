@@ -37,9 +37,9 @@ _HOST = re.compile(r"^(?:(?:[a-z][a-z0-9+.-]*:)?//)?(?:[^/@]*@)?|(?::[0-9]*)?(?:
 """What is around the host in an address in lower case."""
 _INSIDE = re.compile(r"(?!\d+$|0x)[a-z0-9-]*|[a-z0-9.-]+\.(?:svc|cluster\.local|localhost)\.?|127\.[0-9.]+", re.ASCII)
 """
-A host of the cluster or the Pod, as far as its text tells, a hash of a reference, or no host.
+A host of the cluster or the Pod, as far as its text tells, a hash of a source of variables, or no host.
 
-A number is an address, and what refers to another variable may be any.
+A number is an address, and what refers to something else may be any.
 """
 _NO_HOST = ("NOPROXY", "KEY", "TOKEN")
 """Ends of the names of settings that name no host to send to."""
@@ -170,7 +170,9 @@ def _of_value(value: Any, member: str = "") -> Iterator[Setting]:
                 yield from _named(str(item.get("name")), item.get("value") or _stable(item.get("valueFrom")))
             elif member == "envFrom" and isinstance(item, dict):
                 # All variables of the reference may be settings; which ones is known only where it leads.
-                yield "ENVFROM", content_hash(_stable(item))
+                # With a prefix, also which ones: a key of the reference is a part of the name only.
+                reference = _stable(item)
+                yield "ENVFROM", _reference(reference) if "prefix" in item else content_hash(reference)
             else:
                 yield from _of_value(item)
 
@@ -182,7 +184,12 @@ def _of_text(text: str) -> Iterator[Setting]:
 
 def _named(name: str, value: Any) -> Iterator[Setting]:
     if squeezed := _sending_name(name):
-        yield squeezed, value if isinstance(value, str) else content_hash(value)
+        yield squeezed, value if isinstance(value, str) else _reference(value) if value else ""
+
+
+def _reference(value: Any) -> str:
+    """Return a text for a reference, which is the text of no host: where it leads is not known here."""
+    return f"reference {content_hash(value)}"
 
 
 @lru_cache(maxsize=4096)  # texts repeat their words

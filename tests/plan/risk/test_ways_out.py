@@ -355,6 +355,29 @@ def test_a_new_object_with_an_address_outside_the_cluster_asks(address: str) -> 
 
 
 @pytest.mark.parametrize(
+    "container",
+    [
+        {"env": [{"name": "OPENAI_BASE_URL", "valueFrom": {"configMapKeyRef": {"name": "new", "key": "a"}}}]},
+        {"env": [{"name": "HTTPS_PROXY", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['a']"}}}]},
+        {"envFrom": [{"prefix": "OPENAI_BASE", "configMapRef": {"name": "new"}}]},
+        {"args": ["--openai-base-url", "https://evil.example"]},
+    ],
+)
+def test_a_new_object_that_takes_its_address_from_elsewhere_asks(container: Any) -> None:
+    new = manifest("apps/v1", "Deployment", spec={"template": {"spec": {"containers": [{**PINNED, **container}]}}})
+
+    assert rule(new, None, manifest("v1", "ConfigMap", "other", data={"a": "b"})) == "endpoint-introduced"
+
+
+def test_a_new_object_that_takes_all_variables_of_a_source_asks_nothing() -> None:
+    pod = {"containers": [{**PINNED, "envFrom": [{"configMapRef": {"name": "new"}}]}]}
+    new = manifest("apps/v1", "Deployment", spec={"template": {"spec": pod}})
+
+    # the source is judged itself
+    assert rule(new, None, manifest("v1", "ConfigMap", "other", data={"a": "b"})) == "starts-workload"
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("OPENAI_BASE_URL", "http://models"),
