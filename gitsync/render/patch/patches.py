@@ -70,9 +70,9 @@ def _refuse_constant(name: str) -> None:
 
 
 def _read_again(value: Any) -> Any:
-    """Return a value as it is after a way through JSON: numbers are floats of 64 bits, and spelled as Go does."""
+    """Return a value as it is after a way through JSON: no braces, and floats of 64 bits that are spelled as Go does."""
     if isinstance(value, dict):
-        return {key: _read_again(item) for key, item in value.items()}
+        return {str(key): _read_again(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_read_again(item) for item in value]
     if isinstance(value, str):
@@ -117,7 +117,7 @@ def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:
                 f"operation {number} of the JSON patch ({name} {path}) failed: {why}",
                 hint="correct the path or the object",
             ) from None
-    return {key: _read_again(value) for key, value in manifest.items()}
+    return {str(key): _read_again(value) for key, value in manifest.items()}
 
 
 def rooted(operation: dict[str, Any]) -> dict[str, Any]:
