@@ -70,7 +70,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _read_again(value: Any) -> Any:
-    """Return a value as it is after a way through JSON: no braces, and floats of 64 bits that are spelled as Go does."""
+    """Return a value as it is after a way through JSON: no braces, and floats of 64 bits, spelled as Go does."""
     if isinstance(value, dict):
         return {str(key): _read_again(item) for key, item in value.items()}
     if isinstance(value, list):
