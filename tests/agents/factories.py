@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 _EXAMPLES = Path(__file__).resolve().parent / "examples"
 
 
@@ -63,3 +65,11 @@ def changed(manifest: Manifest, path: str, value: Any) -> Manifest:
     else:
         target[last] = value
     return result
+
+
+def table(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the rows of the table whose first column has this heading."""
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    (start,) = [number for number, line in enumerate(lines) if line.startswith(f"| {heading} |")]
+    body = takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in body]

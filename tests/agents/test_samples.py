@@ -12,6 +12,7 @@ import pytest
 from gitsync.agents.evaluation.samples import AnswerOutcome, AnswerSample, ask_case, vote
 from gitsync.agents.evaluation.verdict import CaseResult, EvaluationVerdict, chance_of_luck, judge
 from gitsync.agents.model.evaluation import Evaluation
+from tests.agents.factories import table
 
 RUNS = int(os.environ.get("GITSYNC_EVALUATION_RUNS", "600"))
 """Evaluations of each agent; 20,000 take some minutes."""
@@ -36,6 +37,11 @@ def scripted(words: str) -> Callable[[], AnswerSample]:
 
 # the rows of the documentation: answers, share that has to pass, rate of a good agent, rate of a bad one
 DOCUMENTED = [(10, 80, 0.97, 0.35), (20, 80, 0.95, 0.5), (50, 85, 0.95, 0.7)]
+
+
+def test_the_rows_are_those_of_the_page() -> None:
+    rows = [[int(cell.removesuffix(" %")) for cell in row] for row in table("agents-evaluate.md", "`samples`")]
+    assert [(samples, percent, good / 100, bad / 100) for samples, percent, good, bad in rows] == DOCUMENTED
 
 
 @pytest.mark.parametrize(("samples", "percent", "good", "bad"), DOCUMENTED)
