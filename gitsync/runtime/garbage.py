@@ -18,13 +18,29 @@ _GROWTH = 1.5
 _DEFAULT: Final = gc.get_threshold()
 _NEVER = 1 << 30
 _TRIM: Final = getattr(ctypes.CDLL(None), "malloc_trim", None)
+_OPTION: Final = getattr(ctypes.CDLL(None), "mallopt", None)
 """None where the C library is not that of GNU."""
+_ARENAS = -8
+_MAPPED_SIZE = -3
+"""``M_ARENA_MAX`` and ``M_MMAP_THRESHOLD`` of malloc.h, see mallopt(3)."""
 
 
 def return_memory() -> None:
     """Return free memory to the system, where the C library can."""
     if _TRIM is not None:
         _TRIM(0)
+
+
+def share_memory() -> None:
+    """
+    Have all threads allocate from one pool, and blocks of 128 KiB and more given back to the system when they are free.
+
+    By default the C library has a pool for each of up to eight threads a processor, and each keeps what its largest
+    work needed. It also keeps blocks of the size of the largest that was ever freed, up to 32 MiB.
+    """
+    if _OPTION is not None:
+        _OPTION(_ARENAS, 1)  # threads of Python hardly ever allocate at once, since one of them runs at a time
+        _OPTION(_MAPPED_SIZE, 128 << 10)  # the default; that it is set keeps it from growing
 
 
 class GarbageCollection(Periodic):
@@ -46,7 +62,8 @@ class GarbageCollection(Periodic):
         self._collections = 0
 
     def start(self) -> None:
-        """Start the thread, and turn Python's own collection of all objects off."""
+        """Start the thread, turn Python's own collection of all objects off, and let threads share memory."""
+        share_memory()
         gc.set_threshold(*_DEFAULT[:2], _NEVER)
         # counted in, or the first collection would take them for growth and examine them all
         self._frozen = self._frozen_by_others = gc.get_freeze_count()

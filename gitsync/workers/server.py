@@ -26,7 +26,7 @@ from gitsync.render.build import Build, build
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
-from gitsync.runtime.garbage import return_memory
+from gitsync.runtime.garbage import return_memory, share_memory
 from gitsync.source.landlock import forbid_sockets, restrict
 from gitsync.source.object_reader import ObjectReader
 from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
@@ -250,6 +250,7 @@ def main() -> None:
     """
     memory = int(sys.argv[1])
     hidden, shown = ([Path(item) for item in orjson.loads(argument)] for argument in sys.argv[2:4])
+    share_memory()
     helm = HelmProgram()
     helm.prepare()
     if "--previews" in sys.argv[4:]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -143,3 +145,41 @@ def test_values_that_other_threads_complete_are_left_alone() -> None:
         thread.join()
     gc.unfreeze()
     assert errors == []
+
+
+_FREED = """
+import ctypes, sys, threading
+from pathlib import Path
+from gitsync.runtime.garbage import return_memory, share_memory
+if sys.argv[1] == "shared":
+    share_memory()
+c = ctypes.CDLL(None)
+c.malloc.restype = ctypes.c_void_p
+c.free.argtypes = [ctypes.c_void_p]
+c.free(c.malloc(ctypes.c_size_t(24 << 20)))  # from now on, blocks up to this size would come from an arena
+kept = []
+def work():
+    blocks = [c.malloc(ctypes.c_size_t(1 << 20)) for _ in range(8)]
+    for block in blocks:
+        ctypes.memset(block, 1, 1 << 20)
+    kept.append(c.malloc(ctypes.c_size_t(100)))
+    for block in blocks:
+        c.free(block)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print([line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")][0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library of GNU")
+def test_freed_blocks_of_threads_go_back_to_the_system() -> None:
+    """Also while small blocks behind them are in use."""
+
+    def resident(how: str) -> int:
+        done = subprocess.run([sys.executable, "-c", _FREED, how], check=True, capture_output=True, text=True)
+        return int(done.stdout) >> 10
+
+    assert resident("shared") < resident("alone") - 16
