@@ -23,7 +23,7 @@ from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.left_out import left_out, list_left_out, record_fetched
 from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, changed_paths, mark_corrupt
 from gitsync.source.quarantine import NEW, remove_leftovers, size_of
-from gitsync.source.refs import HEADS, TAGS, branch_name, find_ref, hidden_range, missing_revision
+from gitsync.source.refs import HEADS, TAGS, RefListing, branch_name, find_ref, hidden_range, missing_revision
 from gitsync.source.remote import Remote, Transport
 from gitsync.source.server_errors import Damaged, disk_failure, unusable
 from gitsync.source.snapshot import SourceLimits
@@ -82,7 +82,7 @@ class Mirror:
         self._env = environment(())
         self._confinement = transport.confinement
         self._lock = FileLock(self.path.with_suffix(".lock"), mode=0o600, poll_interval=_LOCK_POLL)
-        self._refs: dict[str, str] = {}
+        self._refs = RefListing()
         self._asked_at: dict[Credentials, float] = {}
         # when the server accepted credentials last
         self._confirmed_at: dict[Credentials, float] = {}
@@ -121,7 +121,7 @@ class Mirror:
     def branches(self, revision: str, credentials: Credentials, max_age: float) -> dict[str, str]:
         """Return the commits of the branches that the server lists, by name, for those who follow a revision."""
         self.resolve(revision, credentials, max_age)
-        return {name.removeprefix(HEADS): id for name, id in self._refs.items() if name.startswith(HEADS)}
+        return {name.removeprefix(HEADS): id for name, id in self._refs.pairs() if name.startswith(HEADS)}
 
     def _is_answered(self, revision: str, credentials: Credentials, max_age: float) -> bool:
         """
@@ -200,7 +200,7 @@ class Mirror:
     def _ask(self, credentials: Credentials) -> None:
         # replaced as a whole: readers take it without the lock
         self._refs = self._answer(credentials, lambda: self._remote.list_refs(credentials))
-        self._open(next(iter(self._refs.values()), ""))
+        self._open(next((id for _, id in self._refs.pairs()), ""))
         self._let_in(credentials)
 
     def _answer(self, credentials: Credentials, request: Callable[[], _T]) -> _T:

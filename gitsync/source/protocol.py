@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from gitsync.source.connections import GitConnections, GitRequest, ServerAnswer
 from gitsync.source.git import GitFailed, GitTimedOut, OutputTooLarge
+from gitsync.source.refs import RefListing
 from gitsync.source.validation import is_commit
 
 _SERVICE = "git-upload-pack"
@@ -111,18 +112,19 @@ class ProtocolClient:
         self._advertised: tuple[str, frozenset[str]] = ("", frozenset())
         self._is_old = False
 
-    def list_refs(self, access: GitAccess, seconds: float, max_bytes: int) -> dict[str, str]:
+    def list_refs(self, access: GitAccess, seconds: float, max_bytes: int) -> RefListing:
         """
-        Return the branches and tags by full name as object ids, those of annotated tags also as ``NAME^{}``.
+        Return the branches and tags.
 
         Raise NotSpoken, OutputTooLarge past ``max_bytes``, GitTimedOut, or GitFailed with what git would print.
         """
         arguments = ("peel", "ref-prefix refs/heads/", "ref-prefix refs/tags/")
-        refs: dict[str, str] = {}
+        listing = bytearray()
         with self._command(access, "ls-refs", arguments, seconds) as stream:
             for line in _section(stream, max_bytes=max_bytes):
-                refs.update(_ref(line))
-        return refs
+                for name, id in _ref(line):
+                    listing += f"{id}\t{name}\n".encode()
+        return RefListing(listing.decode())
 
     def fetch(
         self, access: GitAccess, commit: str, haves: Collection[str], seconds: float, max_bytes: int, *, thin: bool
@@ -276,7 +278,7 @@ def _ref(line: bytes) -> Iterator[tuple[str, str]]:
     id, _, rest = line.decode(errors="replace").partition(" ")
     name, *attributes = rest.split(" ")
     peeled = [value.removeprefix("peeled:") for value in attributes if value.startswith("peeled:")]
-    if not name.startswith("refs/") or not all(map(is_commit, (id, *peeled))):
+    if not name.startswith("refs/") or {"\t", "\n"}.intersection(name) or not all(map(is_commit, (id, *peeled))):
         raise NotSpoken("no line of a ref")
     yield name, id
     for other in peeled:

@@ -37,7 +37,7 @@ from gitsync.source.landlock import Confinement
 from gitsync.source.left_out import left_out
 from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack, ServerRefused, retry_after
 from gitsync.source.quarantine import largest_file, quarantine
-from gitsync.source.refs import HEADS
+from gitsync.source.refs import HEADS, RefListing
 from gitsync.source.server_errors import local_failure, server_error
 from gitsync.source.snapshot import SourceLimits
 from gitsync.source.validation import NO_PLAIN_HOSTS, SAFE_SCHEMES, PlainHosts, shown_url
@@ -116,8 +116,8 @@ class Remote:
         """The URL without user and password."""
         return shown_url(self._url)
 
-    def list_refs(self, credentials: Credentials) -> dict[str, str]:
-        """Return the branches and tags of the server, by full name, as object ids."""
+    def list_refs(self, credentials: Credentials) -> RefListing:
+        """Return the branches and tags of the server."""
         credentials = self._transport.signed_in(self._url, credentials)
         try:
             refs = self._listed(credentials)
@@ -136,15 +136,14 @@ class Remote:
             raise self._error(error, credentials) from error
         return refs
 
-    def _listed(self, credentials: Credentials) -> dict[str, str]:
+    def _listed(self, credentials: Credentials) -> RefListing:
         """Return the refs by an open connection, else by git; raise GitFailed, GitTimedOut, OutputTooLarge."""
         limit = self._transport.limits.refs_bytes
         with contextlib.suppress(NotSpoken), self._access(credentials) as access, counted(access.url, "ls-remote"):
             return self._protocol.list_refs(access, min(_LISTING, self._transport.limits.seconds), limit)
         arguments = ("ls-remote", "--heads", "--tags", REMOTE)
         listing = self._run(_NOWHERE, credentials, *arguments, seconds=_LISTING, max_output=limit)
-        lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
-        refs = {name: oid for oid, name in lines}
+        refs = RefListing(listing.decode(errors="replace"))
         if not refs:  # an empty repository, or a sign-in page that answers 200
             self._reject_web_page(credentials)
         return refs

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from gitsync.errors import InvalidInput, MissingRevision
-from gitsync.source.refs import branch_name, find_ref, hidden_range, missing_revision
+from gitsync.source.refs import RefListing, branch_name, find_ref, hidden_range, missing_revision
 
 REFS = ("refs/heads/main", "refs/heads/1.x", "refs/heads/v2.3.x", "refs/heads/>=1", "refs/tags/v1.4.0", "refs/tags/9.x")
 URL = "https://git.example.test/shop"
@@ -73,3 +75,27 @@ def test_a_missing_revision_is_explained(revision: str, message: str) -> None:
     assert isinstance(error, MissingRevision)
     with pytest.raises(MissingRevision, match=message):
         raise error
+
+
+def test_a_listing_is_a_mapping_from_names_to_ids() -> None:
+    ids = [digit * 40 for digit in "abc"]
+    names = ["refs/heads/main", "refs/tags/v1", "refs/tags/v1^{}"]
+    listing = RefListing("".join(f"{id}\t{name}\n" for id, name in zip(ids, names, strict=True)))
+    assert listing == dict(zip(names, ids, strict=True))
+    assert (list(listing), list(listing.values()), len(listing)) == (names, ids, 3)
+    assert [name in listing for name in ("refs/heads/mai", "main", "", ids[0], f"refs/heads/main\n{ids[1]}")] == [
+        False
+    ] * 5
+    assert not RefListing()
+
+
+def test_many_refs_take_the_memory_of_their_text() -> None:
+    text = "".join(f"{'a' * 40}\trefs/heads/b{number}\n" for number in range(20_000))
+    tracemalloc.start()
+    try:
+        listing = RefListing(text)
+        assert find_ref("b19999", listing) == "refs/heads/b19999"
+        assert sum(1 for _ in listing.pairs()) == len(listing) == 20_000
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * len(text), "not even for a moment"
+    finally:
+        tracemalloc.stop()
