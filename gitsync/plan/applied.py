@@ -141,6 +141,9 @@ class AppliedStates:
         """Return the inventory with the digests of what is remembered, the identical one where it has them."""
         # an object that left the inventory was deleted or released: to apply it again is a change
         self._states = {ref: state for ref, state in self._states.items() if ref in inventory}
+        # names with a hash of their content are new with every commit
+        self._permitted = {ref: digest for ref, digest in self._permitted.items() if ref in inventory}
+        self._digests = {ref: known for ref, known in self._digests.items() if ref in inventory}
         entries = {
             ref: inventory.entries[ref]._replace(applied=state.digest, permitted=self._permitted.get(ref, ""))
             for ref, state in self._states.items()

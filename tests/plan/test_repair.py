@@ -174,6 +174,18 @@ def test_a_write_that_was_refused_leaves_the_state_before_it(declared):
     assert states.stamped(inventory) is inventory
 
 
+def test_objects_that_left_the_inventory_are_forgotten(declared):
+    """A name with a hash of its content is new with every commit."""
+    states = AppliedStates()
+    inventory = held(declared, "a1")
+    states.record(APP, ref(AGENT), declared.objects[ref(AGENT)], "a1")
+    states.stamped(inventory)
+    assert states._digests.keys() == states._permitted.keys() == declared.objects.keys()
+    states.stamped(Inventory())
+    assert not states._digests
+    assert not states._permitted
+
+
 def test_a_removed_ignore_rule_makes_the_state_unknown():
     """A field that a rule left to others was never applied, so no repair may apply it."""
     rule = {"kind": "Deployment", "jsonPointers": ["/spec/template/spec/containers/0/env"]}
