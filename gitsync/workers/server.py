@@ -197,7 +197,8 @@ class RenderServer:
             traces = protocol.of_traces(trace(made, protocol.to_wanted(request["wanted"])))
             return protocol.frame({"traces": traces, "is_last": self.is_done})
         cache = self._caches.setdefault(request["git_dir"], ParseCache())
-        made = self._build(tree, request, cache=cache)
+        with cache.building((request["path"], request["renderer"], repr(request.get("chart")))):
+            made = self._build(tree, request, cache=cache)
         last = self._recent.last(request)
         reject_ambiguous_bools(made.manifests, last.build.manifests if last else ())
         previous = last.build if last and last.commit == request.get("before") else None

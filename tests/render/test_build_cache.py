@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from gitsync.render.build import Build, build
 from gitsync.render.build_cache import BuildCache, CachedSteps, hashable
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.resources.resource import Origin, Resource, ResourceVersion
+from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalar_types import Quoted
 from gitsync.render.yaml.scalars import Date
@@ -307,6 +309,20 @@ def test_a_renamed_object_is_found_by_those_who_refer_to_it() -> None:
         assert workload["spec"]["template"]["spec"]["containers"][0]["envFrom"] == [{"configMapRef": {"name": name}}]
 
 
+def test_many_patches_leave_one_former_id() -> None:
+    first, second = read_all(f"{config_map('a')}---\n{config_map('b')}".encode(), "a.yaml")
+    resource = Resource(first, Origin("a.yaml", 0))
+    scopes = Scopes()
+    for _ in range(60):
+        scopes.remember(resource)
+    assert len(resource.previous) == 1
+    resource.put(second)
+    scopes.remember(resource)
+    resource.put(first)
+    scopes.remember(resource)
+    assert [previous.name for previous in resource.previous] == ["a", "b", "a"]
+
+
 def test_a_memo_holds_no_more_than_the_last_build_used() -> None:
     """A tag that changes with every commit leaves nothing behind."""
 
@@ -328,6 +344,40 @@ def test_a_cache_forgets_the_folder_that_was_not_built_for_longest() -> None:
     cache.memo("c")
     assert cache.memo("a") is a
     assert cache.memo("b") is not b
+
+
+def test_a_cache_keeps_the_files_of_last_builds_only() -> None:
+    """A large file that changes with every commit leaves nothing behind, nor does one that is refused."""
+    cache = ParseCache()
+    parsed: list[str] = []
+
+    def read(*files: str) -> None:
+        for file in files:
+            cache.get(file, "objects", lambda file=file: parsed.append(file))  # type: ignore[misc]
+
+    with cache.building("a"):
+        read("base", "a1")
+    with cache.building("b"):
+        read("base", "b1")
+    with cache.building("a"):
+        read("base", "a2")
+    with contextlib.suppress(InvalidInput), cache.building("a"):
+        read("base", "a3")
+        raise InvalidInput("refused")
+    with cache.building("b"):
+        read("b1")
+    parsed.clear()
+    with cache.building("a"):
+        read("base", "a1", "a2", "a3", "b1")
+    assert parsed == ["a1", "a3"]
+
+
+def test_a_cache_forgets_the_files_of_what_was_not_built_for_longest() -> None:
+    cache = ParseCache(folders=2)
+    for number in range(4):
+        with cache.building(number):
+            cache.get(str(number), "objects", object)
+    assert len(cache._entries) == 2
 
 
 def test_a_refused_build_leaves_the_memo_as_it_was() -> None:

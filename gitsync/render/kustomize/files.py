@@ -6,7 +6,9 @@ A link is followed inside the tree and refused where it leads out of it. Paths a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from gitsync.errors import InvalidInput
@@ -15,6 +17,8 @@ from gitsync.render.build_cache import BuildCache
 
 _MAX_LINKS: Final = 40
 T = TypeVar("T")
+_Key = tuple[str, str]
+"""The id of a content, and the purpose for which it was parsed."""
 
 
 class ParseCache:
@@ -23,23 +27,60 @@ class ParseCache:
 
     What it returns is shared: callers must not change it, and one build at a time may use it. It forgets the oldest
     entries beyond its limit, and the builds of the folders that were not built for longest.
+
+    Within ``building`` it keeps what the last builds read, and nothing older: a parsed file takes ten times the memory
+    of its text, and each commit may change a large one.
     """
 
     def __init__(self, limit: int = 20_000, folders: int = 64) -> None:
         self._limit = limit
         self._folders = folders
-        self._entries: dict[tuple[str, str], object] = {}
+        self._entries: dict[_Key, object] = {}
         self._memos: dict[str, BuildCache] = {}
+        self._read: set[_Key] = set()
+        """What the current build has used of the entries."""
+        self._last_reads: dict[Hashable, frozenset[_Key]] = {}
+        self._readers: Counter[_Key] = Counter()
 
     def get(self, blob_id: str, purpose: str, parse: Callable[[], T]) -> T:
         """Return what is kept, or what ``parse`` returns."""
         key = (blob_id, purpose)
+        self._read.add(key)
         if key not in self._entries:
             # Dicts keep their order of insertion: the first is the oldest.
             if len(self._entries) >= self._limit:
                 del self._entries[next(iter(self._entries))]
             self._entries[key] = parse()
         return self._entries[key]  # type: ignore[return-value]
+
+    @contextlib.contextmanager
+    def building(self, what: Hashable) -> Iterator[None]:
+        """Forget at the end of a build what only the last one of ``what`` read, or what one that failed read alone."""
+        self._read = set()
+        try:
+            yield
+        except BaseException:
+            self._forget(self._read)
+            raise
+        last = self._last_reads.pop(what, frozenset())
+        self._last_reads[what] = frozenset(self._read)
+        self._readers.update(self._read - last)
+        self._end_reading(last - self._read)
+        if len(self._last_reads) > self._folders:
+            self._end_reading(self._last_reads.pop(next(iter(self._last_reads))))
+
+    def _end_reading(self, keys: Iterable[_Key]) -> None:
+        # not by the difference of two Counters, which examines all entries
+        for key in keys:
+            self._readers[key] -= 1
+            if not self._readers[key]:
+                del self._readers[key]
+                self._entries.pop(key, None)
+
+    def _forget(self, keys: Iterable[_Key]) -> None:
+        for key in keys:
+            if key not in self._readers:
+                self._entries.pop(key, None)
 
     def memo(self, folder: str) -> BuildCache:
         """Return what the last build of a folder made."""

@@ -7,7 +7,8 @@ JSON patches follow RFC 6902, with the rules of Kustomize where they differ from
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
@@ -72,18 +73,31 @@ def _refuse_constant(name: str) -> None:
 def _read_again(value: Any) -> Any:
     """Return a value as it is after a way through JSON: no braces, and floats of 64 bits, spelled as Go does."""
     if isinstance(value, dict):
-        return {str(key): _read_again(item) for key, item in value.items()}
+        # each patch makes the same names again for each object
+        return {intern(str(key)): _read_again(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_read_again(item) for item in value]
     if isinstance(value, str):
-        # go-yaml quotes more than what would be of another type, such as yes, and writes lines as a block
-        return Quoted(value) if write(value)[0] in _STYLES else str(value)
+        return _short_text(value) if len(value) <= _SHORT else _text(value)
     if isinstance(value, bool) or value is None:
         return value
     number = float(value)
     if not number.is_integer() or abs(number) >= 1e21:
         return number
     return int(number) if abs(number) < _LARGE else spelled(whole(number), write(number).rstrip())
+
+
+_SHORT: Final = 64
+"""Characters of a text whose style is remembered: each of many patches reads all texts of an object again."""
+
+
+def _text(value: str) -> str:
+    # go-yaml quotes more than what would be of another type, such as yes, and writes lines as a block
+    return Quoted(value) if write(value)[0] in _STYLES else str(value)
+
+
+# by type: a text that was quoted stays quoted
+_short_text = lru_cache(maxsize=4096, typed=True)(_text)
 
 
 def apply(manifest: Manifest, operations: Sequence[dict[str, Any]]) -> Manifest:

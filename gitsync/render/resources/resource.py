@@ -294,8 +294,11 @@ class Resource:
 
     def remember(self, now: Id) -> None:
         """Add an id to the previous ones, because a transformer is about to change it."""
-        # Kept for good: a patch or reference may name any id that the object ever had.
-        self.previous += (PreviousId(now.gvk.kind, now.namespace, now.name),)
+        # Kept for good: a patch or reference may name any id that the object ever had. Once in a row: most patches
+        # change no id, and each of many would leave another copy of the same in every object.
+        previous = PreviousId(now.gvk.kind, now.namespace, now.name)
+        if self.previous[-1:] != (previous,):
+            self.previous += (previous,)
         self.known = None
 
     def note(self, step: BuildStep, times: int = 1) -> None:
