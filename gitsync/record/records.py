@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from typing import Unpack
 
 import orjson
@@ -20,6 +21,8 @@ from gitsync.record.audit_chain import AUDIT_COLUMNS, AuditHeads, append, broken
 from gitsync.record.database import GroupCommit, RecordDatabase
 from gitsync.record.tables import ADVICE, AUDIT, HISTORY, history_body, history_record
 
+# links of the audit that are appended in one transaction
+_PART = 500
 # number of reasoner answers that are kept
 _ANSWERS = 1000
 # statements of each sync are built once
@@ -53,11 +56,14 @@ class SqlRecords:
         return self._database.size()
 
     def audit(self, records: Iterable[AuditRecord]) -> None:
-        """Append links to the audit chain, durably, before returning."""
-        links = tuple(records)
-        if not links:
-            return
-        self._keep_head(self._commits.run(lambda connection: append(connection, links)))
+        """
+        Append links to the audit chain, durably, before returning; more than ``_PART`` in several transactions.
+
+        As one transaction, those of a plan of thousands would be in memory at once, each with its differences.
+        """
+        iterator = iter(records)
+        while links := tuple(islice(iterator, _PART)):
+            self._keep_head(self._commits.run(partial(append, records=links)))
 
     def save(self, record: SyncRecord, *, keep: int = 0) -> SyncRecord:
         """Keep the record of a sync, and of its Application the newest ``keep``; return it with its id."""

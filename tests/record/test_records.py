@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -72,6 +73,21 @@ def test_saving_keeps_the_newest_records_of_the_application(records: SqlRecords)
     last = records.save(sync_record(), keep=2).id
     assert [record.id for record in records.history("gitsync/dev")] == [last, ids[4]]
     assert len(records.history("gitsync/prod")) == 1
+
+
+def test_a_long_audit_is_appended_in_parts(records: SqlRecords) -> None:
+    """The records of a plan of thousands are not in memory at once, and form one chain."""
+    appended: list[int] = []
+
+    def made() -> Iterator[AuditRecord]:
+        for _ in range(1200):
+            appended.append(len(records.audit_records(limit=1)) and records.audit_records(limit=1)[0].id)
+            yield audit_record()
+
+    records.audit(made())
+    assert [appended[number] for number in (0, 499, 500, 999, 1000, 1199)] == [0, 0, 500, 500, 1000, 1000]
+    assert records.audit_records(limit=1)[0].id == 1200
+    assert not records.verify()
 
 
 def test_audit_records_form_a_chain(records: SqlRecords) -> None:
