@@ -37,7 +37,10 @@ _log = logging.getLogger(__name__)
 
 _CURE: Final = "divide the application, or raise the limit"
 _IDLE_SECONDS: Final = 300.0  # a process without work still holds about 22 MiB (decision 0042)
-_SLOW_SECONDS: Final = 5.0  # folders that take longer are rendered one at a time for each tenant
+# Folders that take longer are rendered one at a time for each tenant. Beside other tenants also those that take as long
+# as a commit may be late: in all processes at once, they would delay each commit of the others by one of them.
+_SLOW_SECONDS: Final = 5.0
+_SLOW_BESIDE_OTHERS: Final = 0.5
 # Large files that one render may have fetched beside manifests, which come together with the first of them. The next
 # attempt continues from there.
 _FETCHES: Final = 50
@@ -122,7 +125,9 @@ class RenderPool:
         self._costly: set[tuple[str, str]] = set()
         """Repository and path of what is rendered, and of what ended its process or reached a limit."""
         self._lane = threading.Lock()
-        self._slow: set[tuple[str, str]] = set()
+        self._slow: dict[tuple[str, str], float] = {}
+        """The seconds of what took long when it was rendered last."""
+        self._tenants: set[str] = set()
         self._slow_lanes: dict[str, threading.Lock] = {}
         self._queue = RenderQueue()
 
@@ -228,9 +233,11 @@ class RenderPool:
         """Return the lock of the folders of which one is rendered at a time, none for a folder that is quick."""
         if folder in self._costly:
             return self._lane
-        if folder not in self._slow:
-            return contextlib.nullcontext()
         with self._changed:
+            self._tenants.add(tenant)
+            limit = _SLOW_SECONDS if len(self._tenants) == 1 else _SLOW_BESIDE_OTHERS
+            if self._slow.get(folder, 0.0) < limit:
+                return contextlib.nullcontext()
             # of each tenant: a slow render of one must not wait for those of another
             return self._slow_lanes.setdefault(tenant, threading.Lock())
 
@@ -266,10 +273,11 @@ class RenderPool:
             self._costly.discard(folder)
         if "build" in answer:
             self._forget_elsewhere(request, process)
-        if time.monotonic() - began >= _SLOW_SECONDS:
-            self._slow.add(folder)
+        seconds = time.monotonic() - began
+        if seconds >= _SLOW_BESIDE_OTHERS:
+            self._slow[folder] = seconds
         else:
-            self._slow.discard(folder)
+            self._slow.pop(folder, None)
         return answer
 
     def _forget_elsewhere(self, request: dict[str, Any], builder: Process) -> None:

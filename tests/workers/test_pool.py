@@ -122,10 +122,20 @@ def test_renders_of_a_tenant_wait_for_those_of_others() -> None:
 def test_slow_folders_of_a_tenant_are_rendered_one_at_a_time(make_pool: Callable[..., RenderPool]) -> None:
     pool = make_pool(2)
     folder = ("mirror", "slow")
-    pool._slow.add(folder)
+    pool._slow[folder] = 6.0
     assert pool._lane_of(folder, "shop") is pool._lane_of(folder, "shop")
     assert pool._lane_of(folder, "shop") is not pool._lane_of(folder, "bank")
     assert pool._lane_of(("mirror", "quick"), "shop") is not pool._lane_of(folder, "shop")
+
+
+def test_renders_of_a_second_leave_a_process_where_others_wait(make_pool: Callable[..., RenderPool]) -> None:
+    pool = make_pool(2)
+    folder = ("mirror", "one second")
+    pool._slow[folder] = 1.0
+    assert isinstance(pool._lane_of(folder, "shop"), contextlib.nullcontext), "a tenant alone may use all processes"
+    pool._lane_of(("mirror", "quick"), "bank")
+    assert pool._lane_of(folder, "shop") is pool._lane_of(folder, "shop")
+    assert pool._lane_of(folder, "shop") is not pool._lane_of(folder, "bank")
 
 
 def test_a_path_is_rendered(pool: RenderPool, snapshot: Snapshot) -> None:
