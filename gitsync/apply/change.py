@@ -12,12 +12,15 @@ from gitsync.objects.application import Application
 from gitsync.objects.change import DRIFT, Action, Change, Plan
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.inventory import InventoryEntry
-from gitsync.objects.manifest import Manifest, uid_of
+from gitsync.objects.manifest import Manifest, content_hash, uid_of
 from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask_text
 from gitsync.plan.ownership import at_version
 from gitsync.ports import Cluster, LiveCache
+
+_OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata", "status"})
+"""Members that are short, or that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +115,28 @@ def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: 
         return StepResult(change, Outcome.FAILED, message, error=error, duration_ms=_elapsed_ms(began))
     # the response goes into the local copies at once: the next reconcile must not act on the object before it
     resource = cluster.resource(change.ref.group, request.versions[change.ref], change.ref.kind)
+    if written is not None and change.desired is not None:
+        written = _sharing(written, change.desired)
     if resource is not None and written is not None:
         live.observe_write(resource, written)
     elif resource is not None and change.live is not None:
         live.observe_delete(resource, change.live)
     return StepResult(change, Outcome.SUCCEEDED, change.reason, live=written, duration_ms=_elapsed_ms(began))
+
+
+def _sharing(written: Manifest, desired: Manifest) -> Manifest:
+    """
+    Return a written object with the very members of the declared one that it has too, such as the data of a ConfigMap.
+
+    While it is in sync both are in memory, and nothing changes either.
+    """
+    same = {
+        name: desired[name]
+        # by their JSON: for Python, true and 1 are equal, too
+        for name in (written.keys() & desired.keys()) - _OF_THE_SERVER
+        if content_hash(written[name]) == content_hash(desired[name])
+    }
+    return {**written, **same}
 
 
 def impersonated(app: Application) -> str:

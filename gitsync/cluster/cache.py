@@ -337,7 +337,14 @@ class _KindStore:
             if not is_answer:
                 self._confirm(key, item)
             # a watch that was opened before its definition changed leaves new fields out, and the answer has them
-            is_corrected = is_answer and known is not None and _is_same(item, known) and item != known
+            is_told = is_answer and known is not None and _is_same(item, known)
+            is_corrected = is_told and item != known
+            if is_told and not is_corrected:
+                # nothing changes but what it shares: an answer has members of what was declared
+                self._fields.share(item)
+                self.items[key] = item
+                self._view._reindex(known, item)
+                return
             if uid_of(item) in self._gone or (known is not None and not (is_corrected or _is_newer(item, known))):
                 return
             self._fields.share(item)

@@ -134,6 +134,19 @@ def test_each_object_has_its_result_and_two_audit_records(bench: Bench) -> None:
     assert (record.author, record.commit, record.digest, record.plan_steps) == ("Ada", "c1", "digest", 2)
 
 
+def test_a_written_object_shares_its_data_with_the_declared_one(bench: Bench) -> None:
+    """Both are in memory while it is in sync."""
+    change = create(config_map("a", key="x" * 1000))
+    bench.applier.execute(bench.job(change))
+    resource = bench.cluster.resource("", "v1", "ConfigMap")
+    assert resource is not None
+    live = bench.live.get(resource, "default", "a")
+    assert live is not None
+    assert change.desired is not None
+    assert live["data"] is change.desired["data"]
+    assert metadata_of(live)["uid"]
+
+
 def test_what_a_delete_left_is_known_before_the_watch_tells(bench: Bench) -> None:
     """Otherwise the next plan would delete it once more, and ask for another approval."""
     kept = config_map("kept")
