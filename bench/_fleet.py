@@ -319,9 +319,23 @@ def memory_of(pid: int) -> int:
     return sum(map(_memory, (pid, *_descendants(pid))))
 
 
+def own_memory_of(pid: int) -> int:
+    """
+    Return the bytes of memory of a process and its descendants, a page of several processes only once (PSS).
+
+    The sum of resident memory counts the code of git and Python for each process that runs at the moment.
+    """
+    return sum(_field(each, "smaps_rollup", "Pss:") for each in (pid, *_descendants(pid)))
+
+
 def _memory(pid: int) -> int:
-    with suppress(FileNotFoundError, ProcessLookupError):  # a child has just ended
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+    return _field(pid, "status", "VmRSS:")
+
+
+def _field(pid: int, file: str, name: str) -> int:
+    """Return the bytes that a file of a process tells in KiB, 0 for one that has just ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
+            if line.startswith(name):
                 return int(line.split()[1]) << 10
     return 0

@@ -2,8 +2,9 @@
 Nine tenants beside one that is hostile in twelve ways at once: ``python -m bench.tenants [--minutes 30] [WAY...]``.
 
 The seconds from push to live of the nine, and the memory of the controller with its processes, first alone, then beside
-the hostile one. It works as its ways out of its own repositories, Applications and connections allow; what it may be
-stopped from is in docs/security.md.
+the hostile one. Memory is the proportional set size: the sum of resident memory would count the code of git once for
+each process that runs at the moment. The hostile one works as its ways out of its own repositories, Applications and
+connections allow; what it may be stopped from is in docs/security.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench._fleet import Fleet, fleet, memory_of
+from bench._fleet import Fleet, fleet, own_memory_of
 from bench.fairness import silent_server
 from gitsync.objects.manifest import Manifest
 from tests.cli.conftest import dashboard_url, running
@@ -216,7 +217,7 @@ class Others:
         number = 0
         while time.monotonic() < end:
             times.append(self._push(number % _OTHERS, f"{time.time()}"))
-            memory.append(memory_of(pid))
+            memory.append(own_memory_of(pid))
             number += 1
             time.sleep(0.5)
         return Phase(times, memory)
@@ -280,7 +281,9 @@ def _maps(count: int, value: int = 0) -> str:
 
 def _slow_kustomization() -> str:
     """Return a kustomization that takes seconds: each of many patches reaches all objects."""
-    patch = "- target: {kind: ConfigMap, name: '.*'}\n  patch: '[{op: add, path: /data/p%d, value: x}]'\n"
+    # as JSON: a patch that begins with a bracket and is not JSON is refused at once
+    operation = '[{"op": "add", "path": "/data/p%d", "value": "x"}]'
+    patch = f"- target: {{kind: ConfigMap, name: '.*'}}\n  patch: '{operation}'\n"
     head = (
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [many.yaml, o.yaml]\npatches:\n"
     )
