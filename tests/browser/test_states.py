@@ -264,6 +264,14 @@ def test_a_phone_shows_problems_on_another_view_as_one_line(show: Show) -> None:
     expect(problems.get_by_role("link", name="Log")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [360, 390, 412])
+def test_a_phone_shows_that_a_broken_application_is_suspended(show: Show, width: int) -> None:
+    page = show("suspended with a crash", viewport={"width": width, "height": 844})
+    states = [text.strip() for text in page.locator(".head .state").all_inner_texts() if text.strip()]
+    assert states == ["Degraded", "Suspended"]
+    assert page.locator(".bar").evaluate("item => item.getBoundingClientRect().bottom") <= 160
+
+
 def test_a_review_is_written_by_keyboard_alone(show: Show) -> None:
     page = show("a plan of 16 steps")
     reached = []
