@@ -6,6 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -102,6 +103,7 @@ def age(since: datetime | str | None, now: datetime | None = None) -> str:
     return f"{seconds // 86400}d"
 
 
+@lru_cache(4096)
 def app_url(key: str) -> str:
     """Return the path of the page of an owner by its key: an Application, an Agent, a system or an ApplicationSet."""
     owner = OwnerKey.parse(key)

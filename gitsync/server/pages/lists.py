@@ -102,7 +102,7 @@ def objects(request: Request, pages: PagesOf, q: SearchText = "", start: Start =
         total=len(known),
         query=query,
         names=object_list.NAMES,
-        facets=object_list.facets(known, query),
+        facets=object_list.facets(known, matched_objects, query),
         facet_names=object_list.FACETS,
         start=start,
         following=following,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from gitsync.objects.keys import FIELD_MANAGER
@@ -64,20 +65,25 @@ _OBJECTS: Final = PerView(_objects_of)
 
 def matching(objects: Iterable[AppObject], query: Filter) -> list[AppObject]:
     """Return the objects that match, those with problems first."""
-    matches = query.matcher(READ, _text_of)
-    matched = filter(matches, objects) if query.members or query.words else objects
-    return sorted(matched, key=lambda item: item.order)
+    return sorted(_matching(objects, query), key=attrgetter("order"))
 
 
-def facets(objects: Iterable[AppObject], query: Filter, names: Iterable[str] = FACETS) -> list[Facet]:
-    """Return the values of these members among the objects that match without that member; chosen ones always."""
-    known = list(objects)
-    everything = list(filter(query.matcher(READ, _text_of), known))
+def _matching(objects: Iterable[AppObject], query: Filter) -> Iterable[AppObject]:
+    return filter(query.matcher(READ, _text_of), objects) if query.members or query.words else objects
+
+
+def facets(
+    objects: Iterable[AppObject], matched: Iterable[AppObject], query: Filter, names: Iterable[str] = FACETS
+) -> list[Facet]:
+    """
+    Return the values of these members among the objects that match without that member; chosen ones always.
+
+    ``matched`` are the objects that match the whole query.
+    """
     offered = []
     for name in names:
         is_used = any(member.name == name for member in query.members)
-        rows = filter(query.without(name).matcher(READ, _text_of), known) if is_used else everything
-        counts = Counter(value for row in rows for value in READ[name](row))
+        counts = _counts(_matching(objects, query.without(name)) if is_used else matched, name)
         chosen = [member.value for member in query.members if member.name == name and not member.is_excluded]
         # a chosen value also with a count of zero, so that it can be removed
         values = dict.fromkeys([*chosen, *(value for value, _ in counts.most_common(_VALUES) if value)])
@@ -87,6 +93,16 @@ def facets(objects: Iterable[AppObject], query: Filter, names: Iterable[str] = F
                 for value in values
             ]
     return offered
+
+
+def _counts(objects: Iterable[AppObject], name: str) -> Counter[str]:
+    """Return how many of the objects have each value of a member."""
+    # few combinations of values: they are counted without Python for each of many objects
+    counts = Counter[str]()
+    for values, count in Counter(map(itemgetter(name), map(attrgetter("values"), objects))).items():
+        for value in values:
+            counts[value] += count
+    return counts
 
 
 def _values(application: str, item: ResourceView) -> dict[str, tuple[str, ...]]:

@@ -381,11 +381,7 @@ def _batches() -> Iterator[int]:
 
 def _below(position: Position, entry: TimelineEntry) -> Position:
     """Return the position after an entry was read."""
-    if entry.history:
-        position = replace(position, history=entry.history)
-    if entry.audit:
-        position = replace(position, audit=entry.audit)
-    return replace(position, time=entry.time)
+    return Position(entry.history or position.history, entry.audit or position.audit, entry.time)
 
 
 def _time(entry: TimelineEntry) -> datetime:
