@@ -11,6 +11,7 @@ import copy
 import os
 import random
 import uuid
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, Attempts
-from gitsync.server.auth.sessions import Sessions
 from gitsync.server.backend import Backend
 
 ARE_TWO = os.environ.get("GITSYNC_TEST_REPLICAS") == "2"
-KEY = "the key of sessions that replicas share"
-
 
 _databases: dict[str, str] = {}
 """The database of the replicas with a data folder, by the path of that."""
@@ -74,7 +72,9 @@ def _of_replica(access: Access | None) -> Access | None:
     own = copy.copy(access)
     own._attempts = Attempts()
     own._used = set()
-    own.sessions = Sessions(KEY, access.sessions.seconds, access.sessions._clock, access.sessions.store)
+    # with the same key and store, as replicas have; what a process remembers is its own
+    own.sessions = copy.copy(access.sessions)
+    own.sessions._known = OrderedDict()
     return own
 
 
