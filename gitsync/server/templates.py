@@ -28,6 +28,7 @@ from starlette.types import Scope
 from gitsync import __version__
 from gitsync.errors import InvalidInput, RecordUnavailable
 from gitsync.files import shipped_folder
+from gitsync.objects.change import Plan
 from gitsync.objects.user import SavedView, User
 from gitsync.ports import ViewStore
 from gitsync.server.auth.access import Access, current_user
@@ -48,6 +49,7 @@ from gitsync.server.formatting import (
     visible,
     yaml_parts,
 )
+from gitsync.server.queries.plans import ShownPlan
 from gitsync.server.queries.waiting import all_holds, decisions_awaited
 from gitsync.server.queries.words import KINDS, TRIGGERS, sentence, words
 from gitsync.server.visibility import visible_to
@@ -172,8 +174,17 @@ class Pages:
         self._templates.filters["sentence"] = sentence
         self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)
         self._templates.filters["trigger"] = lambda name: TRIGGERS.get(name, name)
+        self._templates.globals["shown_plan"] = self._sealed_plan
         self._templates.globals["static"] = static_url
         self._templates.globals["version"] = __version__
+
+    def _sealed_plan(self, plan: Plan) -> str:
+        return self._access.sessions.seal({"plan": ShownPlan.of(plan).dump()})
+
+    def opened_plan(self, text: str) -> ShownPlan | None:
+        """Return the plan that a form of any replica was about, None for another text and for one of many steps."""
+        content = self._access.sessions.open(text, _SHOWN_SECONDS)
+        return ShownPlan.load(content["plan"]) if content is not None and "plan" in content else None
 
     def seen_by(self, user: User) -> Pages:
         """Return the templates over what a user may see."""
@@ -212,6 +223,8 @@ class Pages:
         return response
 
 
+_SHOWN_SECONDS: Final = 7 * 86400.0
+"""How old the page of a review may be to say what changed since."""
 DENSITY: Final = "gitsync-density"
 THEME: Final = "gitsync-theme"
 """Cookies of a browser for how pages look."""

@@ -6,6 +6,7 @@ import html
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,9 +21,11 @@ from gitsync.objects.record import Outcome
 from gitsync.objects.user import User
 from gitsync.plan.drift_history import EndedBy, OpenDrift, ended_link
 from gitsync.ports import ApplicationView, ResourceView
-from tests.asgi_server import Answer
+from gitsync.server.app import create_app
+from gitsync.server.auth.sessions import Session, Sessions
+from tests.asgi_server import Answer, serve
 from tests.server.conftest import Open, Site
-from tests.server.fakes import NOW, application, changed, edited, moved, resource
+from tests.server.fakes import NOW, access_of, application, changed, edited, engine, moved, resource
 
 SHOP = "/apps/gitsync/shop"
 KEY = "gitsync/shop"
@@ -299,10 +302,11 @@ def test_nothing_is_preselected_and_the_button_that_enter_presses_decides_nothin
 
 def test_a_stale_review_shows_what_changed_and_keeps_the_text(site: Open) -> None:
     opened = site([HELD])
-    opened.get(f"{SHOP}/plan")
+    shown = re.search(r'name="shown" value="([^"]+)"', opened.get(f"{SHOP}/plan").text)
+    assert shown is not None
     other = moved(application(resources=[resource("b", "PersistentVolumeClaim", sync="OutOfSync")], held=("it waits",)))
     opened.engine.view.views[KEY] = other
-    fields = {"digest": DIGEST, "decision": "reject", "by": "Grace", "reason": "not on Friday"}
+    fields = {"digest": DIGEST, "decision": "reject", "by": "Grace", "reason": "not on Friday", "shown": shown[1]}
     answer = opened.post(f"{SHOP}/review", fields)
     assert answer.status == 409
     assert "new step: update PersistentVolumeClaim shop/b (Safe)" in answer.text
@@ -312,6 +316,27 @@ def test_a_stale_review_shows_what_changed_and_keeps_the_text(site: Open) -> Non
     assert f'value="{"e" * 64}"' in answer.text
     again = opened.get(f"{SHOP}/review")
     assert (again.status, again.headers["location"]) == (303, f"{SHOP}/plan")
+
+
+def test_what_changed_is_said_by_a_replica_that_never_showed_the_plan(tmp_path: Path) -> None:
+    still = engine(tmp_path, [HELD])
+    access = access_of(token="t" * 40, sessions=Sessions("k" * 40))
+    signed_in = {"Authorization": f"Bearer {'t' * 40}"}
+    with serve(create_app(still, access)) as one, serve(create_app(still, access)) as two:
+        page = Site(one, still, access).get(f"{SHOP}/plan", **signed_in).text
+        shown = re.search(r'name="shown" value="([^"]+)"', page)
+        assert shown is not None
+        still.view.views[KEY] = moved(HELD)
+        other = Site(two, still, access)
+        fields = {"digest": DIGEST, "decision": "approve", "by": "Grace"}
+        answer = other.post(f"{SHOP}/review", {**fields, "shown": shown[1]}, **signed_in)
+        assert (answer.status, "the steps are the same" in answer.text) == (409, True)
+        for text in ("", "made up", access.sessions.issue(Session(name="ada"))):
+            answer = other.post(f"{SHOP}/review", {**fields, "shown": text}, **signed_in)
+            assert (answer.status, "the steps are the same" in answer.text) == (409, False)
+        # what is sealed for a form signs no browser in
+        assert other.get("/apps", Cookie=f"gitsync-session-{other.port}={shown[1]}").status == 401
+    still.records.close()
 
 
 def test_an_approval_is_stored_audited_and_carried_out(site: Open) -> None:

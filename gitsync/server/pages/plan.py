@@ -43,6 +43,8 @@ _MOST_PARTS = 50
 _PART_STEPS = 10
 """Steps of each of their plans that are shown, the riskiest first."""
 Commit = Annotated[str, Path(max_length=64)]
+_LONGEST_SHOWN = 100_000
+"""Characters of the plan that a form has."""
 Typed = Annotated[str, Form(max_length=_TYPED)]
 
 
@@ -179,6 +181,7 @@ def review(
     reason: Typed = "",
     overrule: Typed = "",
     implicit: Typed = "",
+    shown: Annotated[str, Form(max_length=_LONGEST_SHOWN)] = "",
     step: Annotated[tuple[str, ...], Form(max_length=_MOST_STEPS)] = (),
 ) -> Response:
     """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
@@ -197,10 +200,12 @@ def review(
         # raises an error that is not about the plan, such as one of the database
         status = _status_of(error)
         problem = str(error)
-        shown = page.plans.shown(view.key, digest)
+        plan_of_form = page.pages.opened_plan(shown)
         changed = (
             # 409: the plan is another one than was shown, and the reviewer has to see what changed
-            plan_changes(shown, view.plan) if status == 409 and shown is not None and view.plan is not None else ()
+            plan_changes(plan_of_form, view.plan)
+            if status == 409 and plan_of_form is not None and view.plan is not None
+            else ()
         )
         draft = ReviewDraft(problem, by, reason, changed, frozenset(ref.path for ref in steps))
         return page.show(status=status, draft=draft)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+import orjson
 
 from gitsync.agents.budget import Price, parse_prices
 from gitsync.errors import InvalidInput
@@ -271,18 +277,51 @@ class PlanChange:
     text: str
 
 
-def plan_changes(shown: Plan, now: Plan) -> tuple[PlanChange, ...]:
-    """Return what changed from one plan to another, at most 20 steps and then their number."""
-    old = _steps(shown)
-    new = _steps(now)
-    changes = [PlanChange("new step", _label(new[ref])) for ref in new.keys() - old.keys()]
-    changes += [PlanChange("no longer planned", _label(old[ref])) for ref in old.keys() - new.keys()]
-    changes += [
-        PlanChange("changed", _label(new[ref]))
-        for ref in new.keys() & old.keys()
-        if (old[ref].action, old[ref].desired, old[ref].differences)
-        != (new[ref].action, new[ref].desired, new[ref].differences)
-    ]
+@dataclass(frozen=True, slots=True)
+class ShownPlan:
+    """
+    What a form has of the plan that it is about, so that any replica can say what changed since.
+
+    ``steps`` are, by the path of the object, the words for a step and a hash of what it does.
+    """
+
+    revision: str
+    steps: Mapping[str, tuple[str, str]]
+
+    @classmethod
+    def of(cls, plan: Plan) -> ShownPlan:
+        """Return what a form needs of a plan."""
+        return cls(plan.revision, {step.ref.path: (_label(step), _hash(step)) for step in plan.writes})
+
+    def dump(self) -> str:
+        """Return it as text; of a plan of many steps without them, which would double the page."""
+        steps = self.steps if len(self.steps) <= _CARRIED else {}
+        return base64.b64encode(zlib.compress(orjson.dumps([self.revision, steps]))).decode()
+
+    @classmethod
+    def load(cls, text: str) -> ShownPlan | None:
+        """Return what ``dump`` wrote, None where it had no steps. The text has to be one that was sealed."""
+        revision, steps = orjson.loads(zlib.decompress(base64.b64decode(text)))
+        return cls(revision, {path: (label, hash) for path, (label, hash) in steps.items()}) if steps else None
+
+
+_CARRIED: Final = 200
+"""Steps that a form has at most."""
+
+
+def _hash(step: Change) -> str:
+    content = (step.action.value, step.desired, [(item.path, item.live, item.desired) for item in step.differences])
+    # not orjson: it refuses integers over 64 bits, which a manifest may have
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def plan_changes(shown: ShownPlan, now: Plan) -> tuple[PlanChange, ...]:
+    """Return what changed from the plan of a form to that of now, at most 20 steps and then their number."""
+    old = shown.steps
+    new = ShownPlan.of(now).steps
+    changes = [PlanChange("new step", new[path][0]) for path in new.keys() - old.keys()]
+    changes += [PlanChange("no longer planned", old[path][0]) for path in old.keys() - new.keys()]
+    changes += [PlanChange("changed", new[path][0]) for path in new.keys() & old.keys() if old[path][1] != new[path][1]]
     changes.sort(key=lambda item: (item.what, item.text))
     if shown.revision != now.revision:
         changes.insert(0, PlanChange("other commit", f"{shown.revision[:7]} → {now.revision[:7]}"))
@@ -290,10 +329,6 @@ def plan_changes(shown: Plan, now: Plan) -> tuple[PlanChange, ...]:
         return (PlanChange("changed", "an object in the cluster was written since; the steps are the same"),)
     rest = len(changes) - _LISTED
     return (*changes[:_LISTED], *([PlanChange("and", f"{rest} more")] if rest > 0 else []))
-
-
-def _steps(plan: Plan) -> dict[ObjectRef, Change]:
-    return {step.ref: step for step in plan.writes}
 
 
 def _label(step: Change) -> str:

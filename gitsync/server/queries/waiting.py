@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,10 +76,6 @@ def all_holds(engine: Backend) -> list[tuple[str, FieldHold]]:
     return [(view.key, hold) for view in engine.view.applications() for hold in holds_in_force(view, now)]
 
 
-_SHOWN_PLANS = 64
-"""Plans that are remembered to say what changed since."""
-
-
 @dataclass(frozen=True, slots=True)
 class PendingPlan:
     """
@@ -150,24 +144,16 @@ def _owner_plan(engine: Backend, manifest: Manifest, person: User) -> PendingOwn
 
 
 class PendingPlans:
-    """The plans that wait; those shown last are remembered, to say what changed since a user saw one."""
+    """The plans that wait."""
 
     def __init__(self, engine: Backend) -> None:
         self._engine = engine
-        self._lock = threading.Lock()
-        self._shown_plans: OrderedDict[tuple[str, str], Plan] = OrderedDict()
 
     def of(self, view: ApplicationView, person: User) -> PendingPlan:
-        """Return what a user may do about a plan that waits, and remember the plan as shown."""
+        """Return what a user may do about a plan that waits."""
         app = view.application
         rejected = rejection(view, self._engine)
         policy = self._engine.policies.of(app) if app is not None else Policy()
-        if view.plan is not None:
-            with self._lock:
-                self._shown_plans[view.key, view.plan.digest] = view.plan
-                # the oldest first
-                while len(self._shown_plans) > _SHOWN_PLANS:
-                    self._shown_plans.popitem(last=False)
         return PendingPlan(
             view,
             needs_review=app is not None and (needs_approval(view) or rejected is not None),
@@ -175,11 +161,6 @@ class PendingPlans:
             approvers=approvers(app, policy) if app is not None else "",
             rejected=rejected,
         )
-
-    def shown(self, key: str, digest: str) -> Plan | None:
-        """Return a plan that was shown before, None when it is not remembered."""
-        with self._lock:
-            return self._shown_plans.get((key, digest))
 
 
 def reviewer(person: User, typed: str) -> User:
