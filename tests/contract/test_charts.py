@@ -173,7 +173,7 @@ def test_an_overlay_on_a_chart(place: Place) -> None:
     pod = stage.live("Deployment", "web", api="apps/v1")["spec"]["template"]["spec"]
     assert pod["priorityClassName"] == "system-node-critical"
 
-    # a preview reads no other repository, and says so
+    # the preview reports that it does not read charts of registries
     (change,) = place.previewed().changes
     assert (change.problem, change.steps) == ("", ())
     reference = f"oci://{place.registry}/charts/web"

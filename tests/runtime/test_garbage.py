@@ -174,7 +174,7 @@ print([line.split()[1] for line in Path("/proc/self/status").read_text().splitli
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the C library of GNU")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the GNU C library, whose malloc it measures")
 def test_freed_blocks_of_threads_go_back_to_the_system() -> None:
     """Also while small blocks behind them are in use."""
 
