@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -14,7 +13,7 @@ import pytest
 from gitsync.cli.commands.mcp import tools
 from gitsync.cli.dashboard import Dashboard
 from gitsync.errors import Refused
-from tests.asgi_server import Served, serve
+from tests.asgi_server import Served, run_apart, serve
 from tests.cli.conftest import Shop
 
 NAMES = ["status", "plan", "diff", "drift", "explain", "objects", "changes", "history"]
@@ -54,8 +53,7 @@ def test_a_client_lists_and_calls_the_tools(shop: Shop, web: Served) -> None:
             await session.initialize()
             return await session.list_tools(), await session.call_tool("status", {"application": "gitsync/shop"})
 
-    with ThreadPoolExecutor(1) as apart:  # a browser test before may have left its event loop in this thread
-        listed, answer = apart.submit(lambda: asyncio.run(asyncio.wait_for(ask(), 60))).result()
+    listed, answer = run_apart(asyncio.wait_for(ask(), 60))
     assert [tool.name for tool in listed.tools] == NAMES
     assert all(tool.annotations.read_only_hint for tool in listed.tools)
     assert orjson.loads(answer.content[0].text)["name"] == "shop"

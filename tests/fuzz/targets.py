@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import hmac
@@ -25,6 +24,7 @@ from gitsync.render.build import build
 from gitsync.render.yaml.reader import read_all
 from gitsync.server.app import create_app
 from gitsync.source.validation import check_source
+from tests.asgi_server import run_apart
 from tests.render.factories import DEPLOYMENT, config_map
 from tests.render.kustomize_cases import MemoryTree
 from tests.server.fakes import application, engine, resource
@@ -120,7 +120,7 @@ class Dashboard:
 
     def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
         sent: list[Mapping[str, Any]] = []
-        asyncio.run(self._call(path, body, headers, sent))
+        run_apart(self._call(path, body, headers, sent))
         status = sent[0]["status"]
         assert status < 500, f"{path} answered {status}: {sent[1:]}"
 

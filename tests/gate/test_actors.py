@@ -39,6 +39,7 @@ from gitsync.server.app import create_app
 from gitsync.server.auth.access import Access, SignIn
 from gitsync.server.auth.users import Users, add
 from gitsync.services.reviews import Approval, ReviewService
+from tests.asgi_server import run_apart
 from tests.fakes.pipeline import PipelineEngine
 from tests.fakes.ports import FakeCluster, FakeRecords
 from tests.fakes.source import FakeSource
@@ -269,7 +270,7 @@ class Front:
             "server": ("127.0.0.1", 8080),
             "state": {},
         }
-        asyncio.run(self.app(scope, receive, send))
+        run_apart(self.app(scope, receive, send))
         text = b"".join(part.get("body", b"") for part in sent).decode(errors="replace")
         return int(sent[0]["status"]), text
 
