@@ -235,6 +235,9 @@ def test_a_failed_first_revision_is_not_checked_again() -> None:
     again = advance(wanted, failed.state, seen(workloads={}, checks=CheckResult.FAILED, checks_message="no answer"))
     assert (again.layout.checked, again.layout.placements, again.stalled) == ("", (), failed.stalled)
     assert again.state == failed.state
+    # The Job of the failed check is gone: no other one is to take its place.
+    unchecked = advance(wanted, failed.state, seen(workloads={}, checks=CheckResult.NONE))
+    assert (unchecked.layout, unchecked.state, unchecked.stalled) == (again.layout, failed.state, failed.stalled)
 
 
 def test_a_request_tries_a_revision_once_more_whatever_failed() -> None:
