@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from gitsync.errors import InvalidInput
@@ -17,7 +17,7 @@ from gitsync.objects.charts import ChartOptions, ClusterValues
 from gitsync.objects.holds import FieldHold, holds_of
 from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LABEL, TRACKING_ID
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
-from gitsync.objects.parsing import DecimalText, Duration, Seconds, Section, Strings, Text, parse_spec
+from gitsync.objects.parsing import DecimalText, Duration, Keyed, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.urls import CHART_SCHEME, chart_url, joined_source
 
@@ -395,19 +395,10 @@ class PostSync(Section):
         description="How long a commit has to be Degraded without interruption before `onDegraded` applies: new objects"
         " may be Degraded while they start.",
     )
-    queries: Annotated[tuple[MetricQuery, ...], Field(strict=False, max_length=10)] = Field(
+    queries: Annotated[tuple[MetricQuery, ...], Field(strict=False, max_length=10), Keyed("name")] = Field(
         (),
         description="Queries of the operator's Prometheus whose values a new commit has to keep within limits.",
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-
-    @field_validator("queries")
-    @classmethod
-    # The list type in the CRD refuses duplicates too, but not every spec has passed an API server: see ``preview``.
-    def _unique_names(cls, queries: tuple[MetricQuery, ...]) -> tuple[MetricQuery, ...]:
-        if len({query.name for query in queries}) < len(queries):
-            raise PydanticCustomError("duplicate", "query names must be unique")
-        return queries
 
 
 class SelfHeal(Section):
@@ -749,11 +740,10 @@ class ApplicationSpec(Section):
 
     suspend: bool = Field(False, description="True stops syncing; the status is kept.")
     source: GitSource | None = Field(None, description="Where the manifests are; required unless there are `sources`.")
-    sources: Annotated[tuple[NamedSource, ...], Field(strict=False, max_length=10)] = Field(
+    # one of them is set by a pin without the others
+    sources: Annotated[tuple[NamedSource, ...], Field(strict=False, max_length=10), Keyed("name")] = Field(
         (),
         description="Several sources, whose objects are applied together, instead of `source`.",
-        # one of them is set by a pin without the others
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
     destination: Destination = Field(default_factory=Destination, description="Where objects are applied, and as whom.")
     depends_on: Annotated[tuple[Dependency, ...], Field(strict=False, max_length=100)] = Field(
@@ -789,13 +779,10 @@ class ApplicationSpec(Section):
         if (self.source is None) == (not self.sources):
             what = "both source and sources are set" if self.sources else "source is missing"
             raise PydanticCustomError("source", "{what}", {"what": what, "hint": "write source, or a list of sources"})
-        names = [member.name for member in self.sources]
-        if duplicate := next((name for name in names if names.count(name) > 1), ""):
-            hint = "give each source a name of its own"
-            raise PydanticCustomError("source", "two sources are named {name}", {"name": duplicate, "hint": hint})
         if self.sources and not any(member.folder for member in self.sources):
             hint = "set the path of one, or its chart"
             raise PydanticCustomError("source", "no source has anything to render", {"hint": hint})
+        names = [member.name for member in self.sources]
         for member in self.sources:
             for file in member.helm.value_files if member.helm else ():
                 name = file[1:].partition("/")[0]

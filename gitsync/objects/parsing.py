@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from gitsync.errors import InvalidInput
 
@@ -155,6 +155,37 @@ class Seconds:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return dict(_DURATION_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """
+    The annotation of a list whose items are merged by a key, so that no two may have the same one.
+
+    The API server refuses duplicates of a list that its schema calls a map; a member of a MultiAgentSystem, and what
+    ``gitsync build --check`` and ``preview`` read, has not passed one.
+    """
+
+    key: str
+
+    def parse(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the items; the error is that of the first item whose key another one has, as the API server's is."""
+        keys = [getattr(item, self.key) for item in items]
+        if len(set(keys)) == len(keys):
+            return items
+        index = next(index for index, key in enumerate(keys) if key in keys[:index])
+        context = {"key": self.key, "value": str(keys[index]), "hint": f"give each item a {self.key} of its own"}
+        problem = PydanticCustomError("duplicate", "another item has the {key} {value} too", context)
+        place: InitErrorDetails = {"type": problem, "loc": (index,), "input": items[index]}
+        raise ValidationError.from_exception_data("list", [place])
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.parse, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [self.key]}
 
 
 class Section(Spec):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import re
+from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from gitsync.objects.manifest import Manifest
+from gitsync.crds import definitions
+from gitsync.objects.manifest import Manifest, at
 from gitsync.render.yaml.reader import read_all
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -65,6 +68,29 @@ def changed(manifest: Manifest, path: str, value: Any) -> Manifest:
     else:
         target[last] = value
     return result
+
+
+def doubled(name: str) -> Iterator[tuple[str, Manifest]]:
+    """Yield an example for each list of it that its definition calls a map, with one item twice, and where that is."""
+    kinds = {"agent": "Agent", "multiagentsystem": "MultiAgentSystem"}
+    (definition,) = [crd for crd in definitions() if crd["spec"]["names"]["kind"] == kinds[name]]
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for path in _keyed_lists(schema, example(name)["spec"], "spec"):
+        items = at(example(name), *(int(part) if part.isdecimal() else part for part in path.split(".")))
+        place = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
+        yield f"{place}[{len(items)}]", changed(example(name), path, [*items, items[0]])
+
+
+def _keyed_lists(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
+    if schema.get("x-kubernetes-list-type") == "map":
+        yield path
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _keyed_lists(schema["items"], item, f"{path}.{index}")
+    elif isinstance(value, dict):
+        for member, child in schema.get("properties", {}).items():
+            if member in value:
+                yield from _keyed_lists(child, value[member], f"{path}.{member}")
 
 
 def table(page: str, heading: str) -> list[list[str]]:

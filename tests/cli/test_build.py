@@ -203,6 +203,23 @@ def test_a_check_knows_the_rules_of_agents(gitsync: Gitsync, tmp_path: Path) -> 
     assert "a.yaml:7: Agent a: .spec.runtime.image" in done.err
 
 
+def test_a_check_names_the_line_of_an_item_that_is_there_twice(gitsync: Gitsync, tmp_path: Path) -> None:
+    helper = "apiVersion: agents.gitsync.dev/v1alpha1\nkind: Agent\nmetadata: {name: helper}\nspec:\n"
+    helper += "  model: {provider: OpenAI, id: small}\n  runtime:\n    image: helper:1\n    sidecars:\n"
+    helper += "    - {name: proxy, image: proxy:1}\n    - {name: other, image: other:1}\n"
+    write(tmp_path, {"a.yaml": f"{helper}    - {{name: proxy, image: proxy:2}}\n", "b.yaml": DEPLOYMENT})
+    env = "        env:\n        - {name: A, value: a}\n        - {name: A, value: b}\n"
+    write(tmp_path, {"b.yaml": f"{DEPLOYMENT.rstrip()}\n{env}"})
+
+    agent, deployment = gitsync("build", tmp_path, "--check").err.splitlines()
+
+    assert agent.endswith(
+        "/a.yaml:11: Agent helper: .spec.runtime.sidecars[2]: another item has the name proxy too;"
+        " give each item a name of its own"
+    )
+    assert 'duplicate entries for key [name="A"]' in deployment
+
+
 def test_a_check_follows_the_references_of_agents(gitsync: Gitsync, tmp_path: Path) -> None:
     spec = {
         "model": {"provider": "OpenAI", "id": "x", "credentials": {"secretKeyRef": {"name": "keys", "key": "openai"}}},

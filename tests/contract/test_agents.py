@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from gitsync.errors import Rejected
+from gitsync.agents.systems.members import check_object
+from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.render.yaml.reader import read_all
-from tests.agents.factories import agent, changed, example, member, system
+from tests.agents.factories import agent, changed, doubled, example, member, system
 from tests.child_process import child_process
 from tests.contract.manifests import config_map
 from tests.contract.stage import Stage, eventually, is_refused
@@ -156,6 +157,19 @@ def test_an_invalid_agent_is_refused_with_its_field(stage: Stage) -> None:
     with pytest.raises(Rejected) as refused:
         stage.apply(changed(full(stage), "spec.runtime.port", 70000))
     assert "spec.runtime.port" in [cause.field for cause in refused.value.refusal.causes]
+
+
+@pytest.mark.parametrize("name", ["agent", "multiagentsystem"])
+def test_an_item_that_is_there_twice_is_refused_with_its_place(stage: Stage, name: str) -> None:
+    for place, manifest in doubled(name):
+        twice = changed(manifest, "metadata.namespace", stage.namespace)
+        path = stage.path(twice["kind"], "", api=API).rstrip("/")
+        with pytest.raises(Rejected) as refused:
+            stage.client.send("POST", f"{path}?dryRun=All", twice)
+        assert place in [cause.field for cause in refused.value.refusal.causes]
+        with pytest.raises(InvalidInput) as reported:
+            check_object(twice)
+        assert reported.value.location == place
 
 
 @contextmanager

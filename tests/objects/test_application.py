@@ -66,7 +66,7 @@ def test_a_query_that_means_nothing_is_named(members: dict[str, str], where: str
 
 
 def test_two_queries_of_one_name_cannot_be_told_apart() -> None:
-    with pytest.raises(InvalidInput, match=r"^spec\.sync\.postSync\.queries: .*query names must be unique"):
+    with pytest.raises(InvalidInput, match=r"^spec\.sync\.postSync\.queries\[1\]: .*another item has the name"):
         parsed(queries=[query(), query()])
 
 
@@ -329,7 +329,7 @@ def test_all_revisions_are_commits_where_it_is_fixed() -> None:
     [
         ({"source": {"repoURL": "https://x"}, "sources": [WEB]}, "both source and sources are set; write source, or"),
         ({"sources": []}, "source is missing; write source, or a list of sources"),
-        ({"sources": [WEB, {**VALUES, "name": "web"}]}, "two sources are named web; give each"),
+        ({"sources": [WEB, {**VALUES, "name": "web"}]}, r"spec\.sources\[1\].*another item has the name web"),
         ({"sources": [VALUES]}, "no source has anything to render; set the path of one"),
         ({"sources": [{**WEB, "helm": {"valueFiles": ["$other/x"]}}, VALUES]}, r"\$other/x is of a source that is not"),
         ({"sources": [{**WEB, "name": "Web"}]}, r"spec\.sources\[0\]\.name"),

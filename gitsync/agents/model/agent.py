@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gitsync.agents.model.base import keyed
 from gitsync.agents.model.evaluation import ContractPolicy, Evaluation
 from gitsync.agents.model.network import Expose, Network, Observability
 from gitsync.agents.model.runtime import Lifecycle, Runtime
@@ -16,7 +15,7 @@ from gitsync.agents.model.state import Backup, State
 from gitsync.agents.model.tools import AgentMemory, Model, Prompt, Tool
 from gitsync.kube.model import Rule, Ruled
 from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
-from gitsync.objects.parsing import parse_spec
+from gitsync.objects.parsing import Keyed, parse_spec
 from gitsync.objects.ref import ObjectRef, ref_of
 
 # CEL fails on an absent member, so that each is asked for first.
@@ -107,8 +106,8 @@ class AgentSpec(Ruled):
     suspend: bool = Field(False, description="True: no replicas; volumes are kept.")
     model: Model = Field(description="The model that the agent asks.")
     prompt: Prompt | None = Field(None, description="The system prompt.")
-    tools: Annotated[tuple[Tool, ...], Field(strict=False, max_length=64)] = Field(
-        (), description="What the agent may call.", json_schema_extra=keyed("name")
+    tools: Annotated[tuple[Tool, ...], Field(strict=False, max_length=64), Keyed("name")] = Field(
+        (), description="What the agent may call."
     )
     memory: AgentMemory | None = Field(None, description="What the agent remembers.")
     state: State | None = Field(None, description="Volumes and databases.")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from croniter import CroniterBadDateError, croniter
@@ -13,13 +12,6 @@ from pydantic_core import PydanticCustomError
 
 from gitsync.kube.model import Rule
 from gitsync.objects.parsing import Section, Text
-
-
-@functools.cache
-def keyed(*keys: str) -> dict[str, Any]:
-    """Return the schema members of a list whose items are merged by these keys."""
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
-
 
 _NAME = r"^[a-z0-9]([-a-z0-9]{0,28}[a-z0-9])?$"
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import Port, keyed
+from gitsync.agents.model.base import Port
 from gitsync.agents.model.tools import Endpoint
 from gitsync.kube.model import FreeForm, Rule, Ruled
-from gitsync.objects.parsing import DecimalText, Section, Text
+from gitsync.objects.parsing import DecimalText, Keyed, Section, Text
 
 Words = Annotated[tuple[Annotated[Text, Field(max_length=128)], ...], Field(strict=False, max_length=32)]
 Ports = Annotated[tuple[Port, ...], Field(strict=False, max_length=32)]
@@ -30,8 +30,8 @@ class Skill(Section):
 class Card(Section):
     """The A2A card of the agent."""
 
-    skills: Annotated[tuple[Skill, ...], Field(strict=False, max_length=64)] = Field(
-        (), description="What the agent can do.", json_schema_extra=keyed("id")
+    skills: Annotated[tuple[Skill, ...], Field(strict=False, max_length=64), Keyed("id")] = Field(
+        (), description="What the agent can do."
     )
     input_modes: Words = Field(("text/plain",), description="Media types of requests.")
     output_modes: Words = Field(("text/plain",), description="Media types of answers.")

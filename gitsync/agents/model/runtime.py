@@ -16,11 +16,10 @@ from gitsync.agents.model.base import (
     Quantity,
     Seconds,
     SecretKeyRef,
-    keyed,
     not_one_of,
 )
 from gitsync.kube.model import FreeForm, Labels, Rule, Ruled
-from gitsync.objects.parsing import Section
+from gitsync.objects.parsing import Keyed, Section
 
 Image = Annotated[
     str,
@@ -157,8 +156,8 @@ class Sidecar(Ruled):
     image: Image = Field(description="Image with a tag or a digest.")
     command: Arguments = Field((), description="Command; absent: the image's.")
     args: Arguments = Field((), description="Arguments; absent: the image's.")
-    env: Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=256)] = Field(
-        (), description="Environment variables.", json_schema_extra=keyed("name")
+    env: Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=256), Keyed("name")] = Field(
+        (), description="Environment variables."
     )
     ports: Annotated[tuple[Port, ...], Field(strict=False, max_length=32)] = Field((), description="Container ports.")
     resources: Resources = Field(default_factory=Resources, description="Requested resources and limits.")
@@ -177,8 +176,8 @@ class Runtime(Section):
     command: Arguments = Field((), description="Command; absent: the image's.")
     args: Arguments = Field((), description="Arguments; absent: the image's.")
     port: Port = Field(8080, description="Port on which the agent answers; it becomes `PORT`.")
-    env: Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=256)] = Field(
-        (), description="Environment variables.", json_schema_extra=keyed("name")
+    env: Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=256), Keyed("name")] = Field(
+        (), description="Environment variables."
     )
     resources: Resources = Field(default_factory=Resources, description="Requested resources and limits.")
     service_account: AgentServiceAccount = Field(
@@ -192,8 +191,8 @@ class Runtime(Section):
         (), description="Taints of nodes that Pods tolerate."
     )
     topology_spread: Literal["None", "Host", "Zone"] = Field("None", description="Over what replicas are spread.")
-    sidecars: Annotated[tuple[Sidecar, ...], Field(strict=False, max_length=16)] = Field(
-        (), description="Containers beside the agent's.", json_schema_extra=keyed("name")
+    sidecars: Annotated[tuple[Sidecar, ...], Field(strict=False, max_length=16), Keyed("name")] = Field(
+        (), description="Containers beside the agent's."
     )
     probes: Probes = Field(default_factory=Probes, description="The checks of the agent's container.")
 
@@ -214,8 +213,8 @@ class InitStep(Ruled):
     name: Name = Field(description="Name of the container.")
     image: Image | None = Field(None, description="Image; absent: that of the runtime.")
     command: Arguments = Field(description="Command and arguments; no shell.", min_length=1)
-    env: Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=256)] = Field(
-        (), description="Environment variables besides those of the agent.", json_schema_extra=keyed("name")
+    env: Annotated[tuple[EnvVar, ...], Field(strict=False, max_length=256), Keyed("name")] = Field(
+        (), description="Environment variables besides those of the agent."
     )
     timeout_seconds: Seconds | None = Field(
         None, description="How long it may take, by the command `timeout` of the image; absent: not limited."
@@ -251,16 +250,14 @@ class DrainCall(Ruled):
 class Lifecycle(Section):
     """What happens before, after and at the end of Pods."""
 
-    init: Annotated[tuple[InitStep, ...], Field(strict=False, max_length=16)] = Field(
+    init: Annotated[tuple[InitStep, ...], Field(strict=False, max_length=16), Keyed("name")] = Field(
         (),
         description="Commands that have to succeed, in order, before the agent starts.",
-        json_schema_extra=keyed("name"),
     )
-    validate_: Annotated[tuple[Check, ...], Field(strict=False, max_length=16)] = Field(
+    validate_: Annotated[tuple[Check, ...], Field(strict=False, max_length=16), Keyed("name")] = Field(
         (),
         alias="validate",
         description="Checks of a new revision, run once, before it is the good one.",
-        json_schema_extra=keyed("name"),
     )
     on_validation_failure: Literal["Rollback", "Hold", "Ignore"] = Field(
         "Rollback", description="What to do with a revision whose checks fail."

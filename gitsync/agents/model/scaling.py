@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import ConfigMapKeyRef, IntOrPercent, Name, ObjectName, keyed
+from gitsync.agents.model.base import ConfigMapKeyRef, IntOrPercent, Name, ObjectName
 from gitsync.kube.model import FreeForm, Rule, Ruled
-from gitsync.objects.parsing import DecimalText, Section, Text
+from gitsync.objects.parsing import DecimalText, Keyed, Section, Text
 
 Hostname = Annotated[str, Field(max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
@@ -190,10 +190,9 @@ class Canary(Ruled):
     steps: Annotated[tuple[CanaryStep, ...], Field(strict=False, min_length=1, max_length=20)] = Field(
         description="Steps, in order; after the last one the new revision gets everything."
     )
-    analysis: Annotated[tuple[Analysis, ...], Field(strict=False, max_length=10)] = Field(
+    analysis: Annotated[tuple[Analysis, ...], Field(strict=False, max_length=10), Keyed("name")] = Field(
         (),
         description="Queries of the operator's Prometheus that have to keep within limits.",
-        json_schema_extra=keyed("name"),
     )
     traffic: Literal["ReplicaRatio", "GatewayAPI"] = Field(
         "ReplicaRatio",

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gitsync.agents.model.base import Cron, Key, Name, ObjectName, Port, Seconds, SecretKeyRef, keyed, not_one_of
+from gitsync.agents.model.base import Cron, Key, Name, ObjectName, Port, Seconds, SecretKeyRef, not_one_of
 from gitsync.agents.model.runtime import Arguments, Image
 from gitsync.kube.model import Rule, Ruled
-from gitsync.objects.parsing import Section, Text
+from gitsync.objects.parsing import Keyed, Section, Text
 
 _KEPT = "cannot be changed; rename the volume to get another one"
 
@@ -112,11 +112,11 @@ class State(Ruled):
         ),
     )
 
-    volumes: Annotated[tuple[Volume, ...], Field(strict=False, max_length=16)] = Field(
-        (), description="Volumes that outlive Pods.", json_schema_extra=keyed("name")
+    volumes: Annotated[tuple[Volume, ...], Field(strict=False, max_length=16), Keyed("name")] = Field(
+        (), description="Volumes that outlive Pods."
     )
-    databases: Annotated[tuple[Database, ...], Field(strict=False, max_length=16)] = Field(
-        (), description="Databases that the Agent uses.", json_schema_extra=keyed("name")
+    databases: Annotated[tuple[Database, ...], Field(strict=False, max_length=16), Keyed("name")] = Field(
+        (), description="Databases that the Agent uses."
     )
 
 

@@ -9,13 +9,13 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from gitsync.agents.model.agent import parse_agent
-from gitsync.agents.model.base import HOST_AND_PORT, LocalRef, Name, Seconds, keyed, readable_url
+from gitsync.agents.model.base import HOST_AND_PORT, LocalRef, Name, Seconds, readable_url
 from gitsync.agents.model.state import DatabaseSecret
 from gitsync.errors import InvalidInput
 from gitsync.kube.model import FreeForm, Rule, Ruled
 from gitsync.objects.keys import AGENTS_GROUP
 from gitsync.objects.manifest import Manifest, content_hash, metadata_of, uid_of
-from gitsync.objects.parsing import Section, Spec, Text, parse_spec
+from gitsync.objects.parsing import Keyed, Section, Spec, Text, parse_spec
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 
 Names = Annotated[tuple[Name, ...], Field(strict=False, max_length=32)]
@@ -47,8 +47,8 @@ class Member(Ruled):
         None, description="An Agent `<system>-<name>` that the system creates and owns."
     )
     agent_ref: LocalRef | None = Field(None, description="An Agent that is declared on its own, and only observed.")
-    depends_on: Annotated[tuple[MemberDependency, ...], Field(strict=False, max_length=32)] = Field(
-        (), description="Members that have to be ready first.", json_schema_extra=keyed("agent")
+    depends_on: Annotated[tuple[MemberDependency, ...], Field(strict=False, max_length=32), Keyed("agent")] = Field(
+        (), description="Members that have to be ready first."
     )
     optional: bool = Field(False, description="True: its failure degrades the system, and does not fail it.")
 
@@ -164,12 +164,12 @@ class SystemSpec(Ruled):
         default_factory=dict,
         description="Spec of an Agent that is merged under that of each template: maps merge, lists replace.",
     )
-    agents: Annotated[tuple[Member, ...], Field(strict=False, min_length=1, max_length=64)] = Field(
-        description="The members.", json_schema_extra=keyed("name")
+    agents: Annotated[tuple[Member, ...], Field(strict=False, min_length=1, max_length=64), Keyed("name")] = Field(
+        description="The members."
     )
     topology: Topology = Field(default_factory=Topology, description="How members work together.")
-    channels: Annotated[tuple[Channel, ...], Field(strict=False, max_length=64)] = Field(
-        (), description="Who talks to whom.", json_schema_extra=keyed("name")
+    channels: Annotated[tuple[Channel, ...], Field(strict=False, max_length=64), Keyed("name")] = Field(
+        (), description="Who talks to whom."
     )
     rollout: SystemRollout = Field(
         default_factory=SystemRollout, description="In which order members are created and updated."

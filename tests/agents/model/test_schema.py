@@ -17,7 +17,7 @@ from gitsync.crds import definitions
 from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.manifest import Manifest
 from gitsync.sandbox.server import Sandbox
-from tests.agents.factories import agent, changed, example, member, system
+from tests.agents.factories import agent, changed, doubled, example, member, system
 from tests.operator.mutations import mutations
 from tests.waiting import until
 
@@ -184,6 +184,43 @@ def test_both_reject_it_and_name_the_field(cluster: KubernetesCluster, manifest:
 def _indexed(path: str) -> str:
     """Return a path as the API server writes it: ``a.0.b`` is ``a[0].b``."""
     return re.sub(r"\.(\d+)", r"[\1]", path)
+
+
+@pytest.mark.parametrize("name", ["agent", "multiagentsystem"])
+def test_both_reject_an_item_that_is_there_twice_and_name_it(cluster: KubernetesCluster, name: str) -> None:
+    for place, manifest in doubled(name):
+        with pytest.raises(InvalidInput, match="another item has the") as reported:
+            check_object(manifest)
+        assert reported.value.location == place
+        # Server-side apply refuses it before the schema does, with the list.
+        with pytest.raises(Rejected, match="duplicate entries for key"):
+            cluster.apply(manifest, manager="test", dry_run=True)
+
+
+def test_every_list_of_things_with_a_name_is_one_of_those() -> None:
+    places = {re.sub(r"\[\d+\]", "", place) for name in ("agent", "multiagentsystem") for place, _ in doubled(name)}
+    assert places == {
+        "spec.agents",
+        "spec.agents.dependsOn",
+        "spec.channels",
+        "spec.expose.card.skills",
+        "spec.lifecycle.init",
+        "spec.lifecycle.validate",
+        "spec.runtime.env",
+        "spec.runtime.sidecars",
+        "spec.state.databases",
+        "spec.state.volumes",
+        "spec.tools",
+        "spec.update.canary.analysis",
+    }
+
+
+def test_a_member_of_a_system_has_no_item_twice() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    template = {"spec": {**agent()["spec"], "runtime": {"image": "helper:1", "env": env}}}
+    with pytest.raises(InvalidInput, match="another item has the name A") as reported:
+        check_object(system({"name": "a", "template": template}))
+    assert reported.value.location.endswith("template.spec.runtime.env[1]")
 
 
 def test_the_api_server_names_the_list_of_headers(cluster: KubernetesCluster) -> None:
