@@ -63,9 +63,10 @@ class PastField:
     """
     One field that others changed, or what a Pod ran otherwise, and how that ended; secret values are masked.
 
-    ``path`` is empty where the whole object was deleted. ``edited`` is when it was changed, None where the API server
-    does not know it. ``seconds`` is the time from the edit, else from its detection, to the end. Where ``pod`` names a
-    Pod of the object, ``path`` is the kind of the finding, and ``changed_to`` its message.
+    ``path`` is empty where the whole object was deleted, which ``declared`` then names. ``edited`` is when it was
+    changed, None where the API server does not know it. ``seconds`` is the time from the edit, else from its detection,
+    to the end. Where ``pod`` names a Pod of the object, ``path`` is the kind of the finding, and ``changed_to`` its
+    message.
     """
 
     application: str
@@ -133,14 +134,17 @@ def past_fields(links: Iterable[AuditRecord]) -> Iterator[PastField]:
         if details.get("pod"):
             yield _past_finding(link)
             continue
-        differences = details.get("differences") or []
-        # a deleted object has no field left, and nothing says who deleted it
-        for item in differences if not details.get("deleted") else [{}]:
+        ref = ObjectRef.from_path(link.resource)
+        differences: list[dict[str, Any]] = details.get("differences") or []
+        if details.get("deleted"):
+            # a deleted object has no field left, and nothing says who deleted it
+            differences = [{"desired": str(ref)}]
+        for item in differences:
             owner: dict[str, Any] = next(iter(item.get("owners") or ()), {})
             edited = str(owner.get("time") or "")
             yield PastField(
                 link.application,
-                ObjectRef.from_path(link.resource),
+                ref,
                 str(item.get("path", "")),
                 item.get("desired"),
                 item.get("live"),

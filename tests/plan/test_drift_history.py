@@ -61,7 +61,8 @@ def test_an_edit_from_the_future_took_no_time() -> None:
 def test_a_deleted_object_is_one_entry_without_a_field() -> None:
     deleted = replace(STEP, action=Action.CREATE, differences=())
     (field,) = past_fields([ended_link("gitsync/shop", OpenDrift(deleted, START), END, EndedBy.SELF_HEAL)])
-    assert (field.path, field.declared, field.changed_to, field.manager) == ("", None, None, "")
+    # what was there is named
+    assert (field.path, field.declared, field.changed_to, field.manager) == ("", "Deployment shop/web", None, "")
 
 
 def event(**members: Any) -> bytes:

@@ -18,6 +18,7 @@ from gitsync.server.auth.sessions import Session
 from gitsync.server.auth.users import hash_of, session_of
 from gitsync.server.backend import Backend
 from gitsync.server.dependencies import PagesOf, Start, UserOf
+from gitsync.server.formatting import utc
 from gitsync.server.queries.applications import policy_summaries
 from gitsync.server.queries.filters import page_of
 from gitsync.server.queries.waiting import line
@@ -60,7 +61,7 @@ def router(pages: Pages, access: Access) -> APIRouter:
         user = access.attempt(request, secret)
         if user is None:
             return show(request, next, 401, wrong=True)
-        _audit(pages, user)
+        _audit(pages, user, "sign-in")
         response = RedirectResponse(own_path(next), 303)
         # the hash, not the token: the cookie cannot be used to sign in elsewhere
         access.keep(request, response, Session(hash_of(session_of(secret))), user)
@@ -75,11 +76,15 @@ def router(pages: Pages, access: Access) -> APIRouter:
     @routes.post("/sign-out/sessions", dependencies=[Depends(check_form)])
     def end_sessions(request: Request, user: UserOf, session: Annotated[str, Form(max_length=64)]) -> Response:
         """End one session of the user by its id, all but that of this browser (``others``), or ``all``."""
-        own = {kept.id for kept in access.sessions.of(user.name)}
+        sessions = access.sessions.of(user.name)
+        own = {kept.id for kept in sessions}
         current = access.session_id(request)
         chosen = {"all": own, "others": own - {current}}.get(session, {session})
         # also where it has ended meanwhile: the page shows what is left
         access.sessions.end(own & chosen)
+        ended = [f"{kept.browser or 'a browser'} since {utc(kept.started)}" for kept in sessions if kept.id in chosen]
+        if ended:
+            _audit(pages, user, "sign-out", "; ".join(ended))
         return RedirectResponse("/sign-in" if current in chosen else "/settings#sessions", 303)
 
     @routes.get(SETTINGS, response_class=HTMLResponse)
@@ -219,7 +224,7 @@ def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
             raise HTTPException(403, "The sign-in took too long or began in another browser: sign in again.")
         flow = PendingSignIn.opened(kept)
         user = access.provider.finish(_callback(request), str(request.query_params), flow)
-        _audit(pages, user)
+        _audit(pages, user, "sign-in")
         # a page, since browsers do not send a strict cookie after a redirect from another site
         response = pages.show(request, "signed_in.html", next=flow.next)
         access.keep(request, response, Session(name=user.name, groups=user.groups), user)
@@ -232,12 +237,12 @@ def _add_provider(routes: APIRouter, pages: Pages, access: Access) -> None:
         return f"{access.public_url or str(request.base_url).rstrip('/')}/sign-in/oidc/callback"
 
 
-def _audit(pages: Pages, user: User) -> None:
-    """Record a sign-in; while the records are unavailable people may still view what happens."""
+def _audit(pages: Pages, user: User, action: str, reason: str = "") -> None:
+    """Record a sign-in, or which sessions a user ended; while the records are unavailable both still happen."""
     try:
-        pages.engine.records.audit([AuditRecord.by_user("", "sign-in", user, pages.engine.clock.now(), "")])
+        pages.engine.records.audit([AuditRecord.by_user("", action, user, pages.engine.clock.now(), reason)])
     except RecordUnavailable as error:
-        _log.warning("the sign-in of %s was not recorded: %s", user.name or "the shared token", error)
+        _log.warning("the %s of %s was not recorded: %s", action, user.name or "the shared token", error)
 
 
 def own_path(path: str) -> str:

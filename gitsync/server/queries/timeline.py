@@ -33,7 +33,7 @@ from gitsync.server.queries.words import words
 KINDS: Final = (
     *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "revert-drift"),
     *("restart", "delete-pod", "pin", "unpin", "hold", "unhold", "evaluation", "refused", "post-sync", "trim"),
-    *("policy", "users", "sign-in"),
+    *("policy", "users", "sign-in", "sign-out"),
 )
 """The kinds of entries, which ``kind:`` filters."""
 _SHORT = 80
@@ -158,6 +158,7 @@ _TITLES: Final = {
     "policy": "Policies changed",
     "users": "Users changed",
     "sign-in": "Signed in",
+    "sign-out": "Sessions ended",
 }
 
 

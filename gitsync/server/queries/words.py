@@ -88,6 +88,7 @@ KINDS = {
     "policy": "Policies changed",
     "users": "Users changed",
     "sign-in": "Signed in",
+    "sign-out": "Sessions ended",
 }
 """The kinds of entries of the timeline."""
 

@@ -157,6 +157,21 @@ def test_a_form_of_another_site_ends_nothing(site: Open) -> None:
     assert opened.get("/apps", **cookies(opened, session)).status == 200
 
 
+def test_the_end_of_sessions_is_in_the_audit(site: Open, tmp_path: Path) -> None:
+    file = tmp_path / "users.yaml"
+    ada = add(file, "ada", [])
+    opened = site([application()], users=Users(file), token=TOKEN)
+    laptop = sign_in(opened, secret=ada)
+    sign_in(opened, CHROME, secret=ada)
+    # of the second request no session is left to end
+    for _ in range(2):
+        opened.post("/sign-out/sessions", {"session": "others"}, **cookies(opened, laptop))
+    (link,) = (link for link in opened.engine.records.audit_records() if link.action == "sign-out")
+    assert link.approver == "ada"
+    assert link.reasoning.startswith("Chrome 130 on Android since 20")
+    assert "Sessions ended" in opened.get("/changes?q=kind:sign-out", **cookies(opened, laptop)).text
+
+
 def test_sessions_are_ended_on_a_read_only_dashboard_too(site: Open) -> None:
     opened = site([application()], token=TOKEN, read_only=True)
     session = sign_in(opened)
