@@ -347,6 +347,8 @@ def _container_images(manifest: Manifest) -> Iterator[dict[str, Any]]:
         node = waiting.pop()
         if isinstance(node, dict):
             for key, value in node.items():
+                if type(value) is str:  # most are, in all objects of a build
+                    continue
                 if isinstance(value, dict):
                     waiting.append(value)
                 elif isinstance(value, list):

@@ -84,47 +84,58 @@ def visit(manifest: Manifest, spec: FieldSpec, leaf: Slot, make: Callable[[], An
 
     Missing fields are created when the spec says so and ``make`` gives the value of the last one.
     """
-    parts = split_path(spec.path)
+    steps, end = _route(spec.path)
     # Kustomize treats such parts as list selectors, and fails on the object that has the field.
-    end = _no_name(spec.path)
     if end is not None:
-        _refuse_at(manifest, parts, end, dict if spec.create and make else None)
+        _refuse_at(manifest, steps, end, dict if spec.create and make else None)
         return
-    _descend(manifest, parts, 0, leaf, make if spec.create else None)
+    _descend(manifest, steps, 0, leaf, make if spec.create else None)
+
+
+class _Step(NamedTuple):
+    """A part of a path."""
+
+    name: str
+    is_list: bool
+    """Whether the part ends in ``[]``: the field is a list, so it is never created."""
+
+    def __str__(self) -> str:
+        return f"{self.name}[]" if self.is_list else self.name
 
 
 @lru_cache(maxsize=1024)
-def _no_name(path: str) -> int | None:
-    """Return the position of the first part of a path that Kustomize reads as an index or a selection of an item."""
-    parts = enumerate(part.removesuffix("[]") for part in split_path(path))
-    return next((at for at, part in parts if part in ("", "-", "*") or part[0] == "[" or part.isdecimal()), None)
+def _route(path: str) -> tuple[tuple[_Step, ...], int | None]:
+    """Return a path's steps, and the position of the first that Kustomize reads as an index or selection of an item."""
+    steps = tuple(_Step(part.removesuffix("[]"), part.endswith("[]")) for part in split_path(path))
+    names = enumerate(step.name for step in steps)
+    return steps, next((at for at, name in names if name in ("", "-", "*") or name[0] == "[" or name.isdecimal()), None)
 
 
-def _refuse_at(manifest: Manifest, parts: tuple[str, ...], end: int, make: Callable[[], Any] | None) -> None:
+def _joined(steps: Iterable[_Step]) -> str:
+    return "/".join(map(str, steps))
+
+
+def _refuse_at(manifest: Manifest, steps: tuple[_Step, ...], end: int, make: Callable[[], Any] | None) -> None:
     """Refuse a path where it leads to a part that cannot be a name; one that does not get there changes nothing."""
 
     def refuse(holder: Any, key: Any) -> None:
         if holder[key] or isinstance(holder[key], dict):
             raise InvalidInput(
-                f"{parts[end] or 'an empty part'} in the path {'/'.join(parts)} is not the name of a field",
+                f"{str(steps[end]) or 'an empty part'} in the path {_joined(steps)} is not the name of a field",
                 hint="correct the path; it leads through all items of a list by itself",
             )
 
     if end:
-        _descend(manifest, parts[:end], 0, refuse, make)
+        _descend(manifest, steps[:end], 0, refuse, make)
     else:
         refuse((manifest,), 0)
 
 
-def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Callable[[], Any] | None) -> None:
-    """Follow the parts from ``index`` on: a loop through mappings, and a call for each item of a list."""
-    last = len(parts) - 1
+def _descend(node: Any, steps: tuple[_Step, ...], index: int, leaf: Slot, make: Callable[[], Any] | None) -> None:
+    """Follow the steps from ``index`` on: a loop through mappings, and a call for each item of a list."""
+    last = len(steps) - 1
     while isinstance(node, dict):
-        name = parts[index]
-        is_list = name.endswith("[]")
-        # ``containers[]`` hints that the field is a list, so it is never created.
-        if is_list:
-            name = name[:-2]
+        name, is_list = steps[index]
         value = node.get(name)
         if value is None:
             if is_list and name in node:
@@ -142,9 +153,9 @@ def _descend(node: Any, parts: tuple[str, ...], index: int, leaf: Slot, make: Ca
     # Lists need no part of the path of their own.
     if isinstance(node, list):
         for item in node:
-            _descend(item, parts, index, leaf, make)
+            _descend(item, steps, index, leaf, make)
     elif node is not None:
         raise InvalidInput(
-            f"the path {'/'.join(parts)} leads through {'/'.join(parts[:index])}, which is a plain value",
+            f"the path {_joined(steps)} leads through {_joined(steps[:index])}, which is a plain value",
             hint="correct the field, which must be a mapping or a list",
         )

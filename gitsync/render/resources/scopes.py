@@ -90,8 +90,12 @@ class Scopes:
     def _id_of(self, resource: Resource) -> Id:
         gvk = gvk_of(resource.manifest)
         meta = resource.manifest.get("metadata") or {}
-        space = NOT_NAMESPACED if gvk in self._cluster_scoped else text_of(meta.get("namespace")) or DEFAULT_NAMESPACE
-        return Id(gvk, space, text_of(meta.get("name")))
+        name = meta.get("name")
+        if type(name) is not str:  # nearly all are, and this is computed most of all
+            name = text_of(name)
+        if gvk in self._cluster_scoped:
+            return Id(gvk, NOT_NAMESPACED, name)
+        return Id(gvk, text_of(meta.get("namespace")) or DEFAULT_NAMESPACE, name)
 
     def previous_ids(self, resource: Resource) -> list[Id]:
         """Return the ids that a resource had, oldest first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from gitsync.render.yaml.scalars import Date, Yaml11Bool, is_integer, resolve
@@ -166,6 +167,7 @@ def settled(text: str) -> str:
     return text if not text or (isinstance(value, str) and not isinstance(value, Yaml11Bool)) else Quoted(text)
 
 
+@lru_cache(maxsize=1024)  # names and images that a transformer sets in many objects
 def _resolved(text: str) -> Any:
     try:
         return resolve(text)
@@ -233,27 +235,25 @@ def plain(value: Any) -> Any:
 
     Raise ValueError for a number that JSON cannot hold.
     """
+    # One pass that makes the copy and looks at each type itself: this runs over every value that a build prints.
     kind = type(value)
-    if kind is not dict and kind is not list:
+    if kind is list:
+        items = value.copy()
+        for position, item in enumerate(items):
+            if type(item) is not str:
+                items[position] = plain(item)
+        return items
+    if kind is not dict:
         return _WRITTEN[kind](value) if kind in _WRITTEN else value
-    is_marked = kind is dict and not _MARKED_KEYS.isdisjoint(map(type, value))
-    copy: Any = _with_plain_keys(value) if is_marked else value.copy()
-    for key, item in copy.items() if kind is dict else enumerate(copy):
-        kind_of_item = type(item)
-        # Here rather than by a call for each: nearly all are plain texts.
-        if kind_of_item is dict or kind_of_item is list or kind_of_item in _WRITTEN:
-            copy[key] = plain(item)
-    return copy
-
-
-def _with_plain_keys(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members with plain keys; a blank inside ``{ }`` becomes an empty text."""
-    return {
-        str(key) if type(key) in _MARKED_KEYS else key: ""
-        if item is None and type(key) is NullKey and key.is_flow and not key.text
-        else item
-        for key, item in members.items()
-    }
+    members = {}
+    for key, item in value.items():
+        if type(key) is not str:
+            # Inside ``{ }`` a blank becomes an empty text.
+            is_text = item is None and type(key) is NullKey and key.is_flow and not key.text
+            members[str(key)] = "" if is_text else plain(item)
+        else:
+            members[key] = item if type(item) is str else plain(item)
+    return members
 
 
 # What Kustomize makes of a folded text (``>``) when it writes it and reads it back: its writer puts an empty line more
