@@ -184,6 +184,8 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
     members = {name: settled(value) for name, value in entries.items()}
     unusual = {name: resolve(name) for name in entries if not isinstance(resolve(name), str)}
     additions: list[_Addition] = []
+    extended: list[dict[str, Any]] = []
+    overwritten: dict[str, Any] = {}
     shared: dict[tuple[_Addition, ...], tuple[SharedEntry, ...]] = {}
     path = ""
     position = 0
@@ -202,11 +204,13 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
             new = names if present.keys().isdisjoint(names) else names.difference(present)
             if new:
                 additions.append((path, position, new))
+                extended.append(present)
             position += 1
             if len(new) == len(names):
                 present.update(members)
             else:
                 # What is there keeps its style.
+                overwritten.update({name: present[name] for name in members if name in present})
                 present.update({name: styled(value, present.get(name, value)) for name, value in members.items()})
 
     by_gvk: dict[Gvk, list[FieldSpec]] = {}
@@ -217,11 +221,18 @@ def set_entries(resources: Iterable[Resource], entries: Mapping[str, str], specs
         if by_gvk[gvk]:
             manifest = resource.editable
             additions.clear()
+            extended.clear()
+            overwritten.clear()
             with _placed(resource):
                 for spec in by_gvk[gvk]:
                     path = spec.path
                     position = 0
                     visit(manifest, spec, put, dict)
+            if overwritten:
+                # The style of the last member that was overwritten: ``FieldSetter`` gives it to the node that it
+                # overwrites the member with, which is the one that it has added, or will add, elsewhere.
+                for (_, _, keys), mapping in zip(additions, extended, strict=True):
+                    mapping.update({key: styled(members[key], overwritten[key]) for key in keys & overwritten.keys()})
             if any(entry.key in entries for entry in resource.shared_entries):
                 resource.sync_shared_entries()
             if len(additions) > 1:

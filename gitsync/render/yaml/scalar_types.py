@@ -167,12 +167,20 @@ def settled(text: str) -> str:
     return text if not text or (isinstance(value, str) and not isinstance(value, Yaml11Bool)) else Quoted(text)
 
 
-@lru_cache(maxsize=1024)  # names and images that a transformer sets in many objects
 def _resolved(text: str) -> Any:
+    # Names and images are set in many objects. A long text is not kept for that.
+    return _resolve_cached(text) if len(text) <= _LONGEST_NAME else _resolve_or_none(text)
+
+
+def _resolve_or_none(text: str) -> Any:
     try:
         return resolve(text)
     except ValueError:  # infinity and the like: no JSON holds them, which ``plain`` reports
         return None
+
+
+_resolve_cached = lru_cache(maxsize=1024)(_resolve_or_none)
+_LONGEST_NAME: Final = 253
 
 
 def reset(text: str, old: Any) -> str:
@@ -235,7 +243,7 @@ def plain(value: Any) -> Any:
 
     Raise ValueError for a number that JSON cannot hold.
     """
-    # One pass that makes the copy and looks at each type itself: this runs over every value that a build prints.
+    # One pass that copies and checks each type itself: this runs over every value that a build prints.
     kind = type(value)
     if kind is list:
         items = value.copy()
