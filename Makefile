@@ -104,8 +104,8 @@ fuzz: $(TEST) ## each target of tests/fuzz for FUZZ seconds (600); no crash, no 
 release: $(TEST) $(LINT) ## VERSION=0.5.0 REGISTRY=registry.example.com/team: a tagged commit, dist/VERSION, and image and chart in the registry; IMAGE_ARCHIVE=FILE where no container engine is
 	$(BIN)/python -m tools.make_release "$(VERSION)" "$(REGISTRY)" "$(IMAGE_ARCHIVE)"
 
-replicas: $(TEST) ## the suites of pages, API and commands through two replicas behind one address; needs PostgreSQL
-	GITSYNC_TEST_REPLICAS=2 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/server tests/cli $(ARGS)
+replicas: $(TEST) ## the suites of pages, API, browser and commands through two replicas behind one address; needs PostgreSQL
+	GITSYNC_TEST_REPLICAS=2 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/server tests/cli tests/browser $(ARGS)
 
 image: ## the container image
 	docker build -t gitsync .

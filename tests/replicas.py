@@ -35,6 +35,9 @@ def share(folder: Path, database: str) -> None:
 
 def variables(arguments: Iterable[object]) -> dict[str, str]:
     """Return the environment of a command: the database that belongs to the data folder among its arguments."""
+    # a test that names a database of its own means that one
+    if "GITSYNC_DATABASE" in os.environ:
+        return {}
     databases = [_databases[str(argument)] for argument in arguments if str(argument) in _databases]
     return {"GITSYNC_DATABASE": databases[0]} if databases else {}
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol, Unpack
 
 from gitsync.edit.images import full_name, moved_tags
-from gitsync.errors import GitsyncError, SourceThrottled, WrongState
+from gitsync.errors import GitsyncError, RecordUnavailable, SourceThrottled, WrongState
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import at, content_hash
-from gitsync.objects.record import AuditRecord, Outcome
+from gitsync.objects.record import AuditFilter, AuditRecord, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView, Clock, StateReader
 from gitsync.runtime.controller import Controller
@@ -34,9 +35,21 @@ _RETRY: Final = 60.0
 _SOON: Final = 2.0
 """Seconds until one is found again that waits for time to pass, or after another commit was first."""
 _WORKERS: Final = 2
+_LAST_PROPOSALS: Final = 10
+"""Records that are searched for a proposal: each has one before and one after it."""
 
 
 _SCAN: Final = UpdateKey("")
+
+
+class ProposalRecords(AuditTrail, Protocol):
+    """The audit, which every replica reads."""
+
+    def audit_records(
+        self, application: str = "", *, limit: int = 100, before: int = 0, **wanted: Unpack[AuditFilter]
+    ) -> tuple[AuditRecord, ...]:
+        """Return audit records, newest first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class UpdateControllerPorts:
     view: StateReader
     share: Shard
     clock: Clock
-    audit: AuditTrail
+    audit: ProposalRecords
     poll_now: Callable[[Iterable[str]], None]
     report: Callable[[str, ObjectRef, str], None]
 
@@ -86,7 +99,33 @@ class UpdateController:
     def updates(self) -> tuple[UpdateView, ...]:
         """Return what is known of all updates, by Application."""
         with self._lock:
-            return tuple(sorted(self._views.values(), key=lambda view: view.key))
+            views = sorted(self._views.values(), key=lambda view: view.key)
+        return tuple(map(self._with_proposal, views))
+
+    def _with_proposal(self, view: UpdateView) -> UpdateView:
+        """Return an update with what another replica, or an earlier process, has proposed of exactly these values."""
+        if view.state is not UpdateState.READY or view.update is None:
+            return view
+        digest = view.update.adoption.digest
+        records: tuple[AuditRecord, ...] = ()
+        # a proposal too few is better than no page
+        with suppress(RecordUnavailable):
+            records = self._ports.audit.audit_records(
+                view.application, action=view.key.kind.purpose.word, limit=_LAST_PROPOSALS
+            )
+        for record in records:
+            if record.outcome is Outcome.SUCCEEDED and record.digest == digest and "branch" in record.details:
+                return replace(
+                    view,
+                    state=UpdateState.PROPOSED,
+                    branch=record.details["branch"],
+                    url=record.details["url"],
+                    commit=record.commit,
+                    digest=digest,
+                    proposed=record.timestamp,
+                    by=record.approver or "gitsync",
+                )
+        return view
 
     def images_changed(self, names: Collection[str]) -> int:
         """Read the registries of the images with these full names again; return how many Applications follow one."""
@@ -127,7 +166,7 @@ class UpdateController:
         view = self._ports.view.application(key.application)
         app = view.application if view is not None else None
         is_ours = self._ports.share.owns(key.application)
-        if app is None or not key.kind.mode_of(app) or not is_ours:
+        if app is None or not key.kind.mode_of(app):
             with self._lock:
                 self._views.pop(key, None)
             self._inputs.pop(key, None)
@@ -135,9 +174,11 @@ class UpdateController:
         try:
             update = self._ports.service.find(key.kind, app)
             found = self._remember_found(key, app, update)
-            if found.state is UpdateState.READY and found.mode != "Manual" and not app.suspend:
+            # what another replica proposes is found here too, so that each shows it
+            may_propose = is_ours and found.mode != "Manual" and not app.suspend
+            if found.state is UpdateState.READY and may_propose:
                 self._remember(self._propose_alone(found, update))
-            elif update.is_superseded:
+            elif update.is_superseded and is_ours:
                 self._withdraw(key.kind, app, _superseded(update))
         except GitsyncError as error:
             _log.warning("update of %s (%s) failed: %s", key.application, key.kind, error)
@@ -198,6 +239,9 @@ class UpdateController:
         except GitsyncError as error:
             self._audit_end(record, Outcome.FAILED, message=str(error))
             raise
+        record = replace(record, digest=update.adoption.digest)
+        if proposed.branch:
+            record = replace(record, details={**record.details, "branch": proposed.branch, "url": proposed.url})
         self._audit_end(record, Outcome.SUCCEEDED, commit=proposed.commit.id)
         if is_direct:
             self._ports.poll_now([update.app.key])
@@ -215,7 +259,7 @@ class UpdateController:
         known = moved_tags(last.update.images) if last is not None and last.update is not None else {}
         for ref, text in moved_tags(update.images).items():
             # once, until it moves again or what runs is another one
-            if known.get(ref) != text:
+            if known.get(ref) != text and self._ports.share.owns(app.key):
                 self._ports.report(app.key, ref._replace(namespace=ref.namespace or app.destination.namespace), text)
         return view
 

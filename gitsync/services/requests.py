@@ -305,9 +305,19 @@ class UserRequests:
         app = readable(view)
         word = kind.purpose.word
         record = AuditRecord.by_user(view.key, word, by, self._clock.now(), reason or kind.purpose.subject)
-        # the record first, as for a revert
-        self._records.audit([replace(record, digest=digest)])
-        return updates.propose(UpdateKey(app.key, kind), digest, author=by.name, reason=reason)
+        record = replace(record, digest=digest)
+        # on both sides, as each write; by the second one every replica knows what was proposed
+        self._records.audit([replace(record, outcome=Outcome.INTENDED)])
+        try:
+            proposed = updates.propose(UpdateKey(app.key, kind), digest, author=by.name, reason=reason)
+        except GitsyncError as error:
+            failed = replace(record, outcome=Outcome.FAILED, timestamp=self._clock.now(), message=str(error))
+            self._records.audit([failed])
+            raise
+        record = replace(record, timestamp=self._clock.now())
+        details = {**record.details, "branch": proposed.branch, "url": proposed.url}
+        self._records.audit([replace(record, commit=proposed.commit, details=details)])
+        return proposed
 
     def check_workload(self, view: ApplicationView, action: WorkloadAction, live: Manifest, by: User) -> Application:
         """

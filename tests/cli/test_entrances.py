@@ -228,7 +228,7 @@ def hold(entrances: Entrances, **spec: Any) -> None:
     world = entrances.shop.world
     world.application(risk={"approval": "Dangerous"}, **spec)
     world.repo.commit("close", {"shop/web.yaml": deployment("web", replicas=0)})
-    until(lambda: world.status()["phase"] == "AwaitingApproval", 10, world.status)
+    until(lambda: world.shows("AwaitingApproval"), 10, world.status)
 
 
 def test_an_approval_in_a_closed_window_waits_at_each_entrance(entrances: Entrances) -> None:

@@ -14,7 +14,7 @@ from tests.waiting import until
 
 
 def phase(shop: Shop, wanted: str) -> None:
-    until(lambda: shop.world.status().get("phase") == wanted, 10, shop.world.status)
+    until(lambda: shop.world.status().get("phase") == wanted and shop.world.shows(wanted), 10, shop.world.status)
 
 
 def test_a_sync_waits_until_it_is_done(shop: Shop) -> None:

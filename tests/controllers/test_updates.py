@@ -113,6 +113,9 @@ class Followed:
     def audit(self, records: list[AuditRecord]) -> None:
         self.records += records
 
+    def audit_records(self, application: str = "", **wanted: Any) -> tuple[AuditRecord, ...]:
+        return tuple(record for record in reversed(self.records) if record.action == wanted["action"])
+
     @property
     def state(self) -> tuple[str, str]:
         [view] = self.controller.updates()
@@ -236,10 +239,25 @@ def test_images_are_read_by_their_interval() -> None:
 
 def test_what_another_replica_works_on_is_left_to_it() -> None:
     made = followed()
-    made.controller.reconcile(KEY)
     made.owned = False
-    assert made.controller.reconcile(KEY) is None
-    assert made.controller.updates() == ()
+    assert made.controller.reconcile(KEY) == 600.0
+    assert (made.service.proposed, made.records) == ([], [])
+    assert made.state[0] == "Ready", "each replica shows what can be taken"
+
+
+def test_what_another_replica_proposed_is_shown_as_proposed() -> None:
+    made = followed()
+    made.controller.reconcile(KEY)
+    other = followed()
+    other.owned = False
+    other.records = made.records
+    other.controller.reconcile(KEY)
+    [view] = other.controller.updates()
+    assert (view.state, view.branch, view.by) == (UpdateState.PROPOSED, "gitsync/promote-prod", "gitsync")
+    assert view.url == "https://git.example.com/1"
+    other.service.adoption = replace(other.service.adoption, files={"web.yaml": b"a: 2\n"})
+    other.controller.reconcile(KEY)
+    assert other.state[0] == "Ready", "other values are another proposal"
 
 
 def scanned(made: Followed) -> list[UpdateKey]:

@@ -263,6 +263,12 @@ class World:
         engine = self.controller
         return UserRequests(engine.records, engine.requests, engine.clock, engine.policies.of)
 
+    def shows(self, phase: str, name: str = "shop") -> bool:
+        """Return whether the dashboard shows a phase, whichever replica answers: each reads what the owner wrote."""
+        engines = [self.controller, *([self._replica] if self._replica is not None else [])]
+        views = [engine.view.application(f"{NAMESPACE}/{name}") for engine in engines]
+        return all(view is not None and view.status.get("phase") == phase for view in views)
+
     def synced(self, commit: str, name: str = "shop", timeout: float = 10.0) -> dict[str, Any]:
         """Wait until the commit is applied completely and return the status."""
         until(lambda: is_synced(self.status(name), commit), timeout, lambda: self.status(name))

@@ -25,7 +25,7 @@ from gitsync.server.app import create_app
 from gitsync.server.auth.sessions import Session, Sessions
 from tests.asgi_server import Answer, serve
 from tests.server.conftest import Open, Site
-from tests.server.fakes import NOW, access_of, application, changed, edited, engine, moved, resource
+from tests.server.fakes import NOW, StillView, access_of, application, changed, edited, engine, moved, resource
 
 SHOP = "/apps/gitsync/shop"
 KEY = "gitsync/shop"
@@ -790,3 +790,32 @@ def test_a_commit_without_plans_that_wait_has_no_review(site: Open) -> None:
     # not an error: a page that is shown is loaded again when the last plan was decided
     assert "No plan waits at this commit." in opened.get(TOGETHER).text
     assert opened.get(f"/approvals/{'x' * 65}").status == 422
+
+
+@pytest.mark.parametrize("entrance", ["page", "api", "bulk"])
+def test_a_review_waits_for_the_plan_that_another_replica_has_shown(
+    site: Open, entrance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(view: StillView, after: int, timeout: float) -> bool:
+        view.views[KEY] = HELD
+        return timeout > 0
+
+    monkeypatch.setattr(StillView, "wait", wait)
+    opened = site([application(digest="e" * 64)])
+    opened.engine.is_replica = True
+    if entrance == "api":
+        word = {"digest": DIGEST, "verdict": "approve", "by": "Grace", "reason": "looked"}
+        answer = opened.web.ask(
+            "/api/v1/applications/gitsync/shop/review",
+            method="POST",
+            body=orjson.dumps(word),
+            headers={"Content-Type": "application/json"},
+        )
+    elif entrance == "bulk":
+        fields = {"decision": "approve", "plan": f"{KEY} {DIGEST}", "by": "Grace", "reason": "looked"}
+        answer = opened.post(TOGETHER, fields)
+    else:
+        answer = review(opened, "approve", by="Grace", reason="looked")
+    assert answer.status in (200, 303), answer.text
+    [record] = opened.engine.records.audit_records(KEY)
+    assert (record.action, record.digest) == ("approve", DIGEST)

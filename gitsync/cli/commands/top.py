@@ -97,7 +97,7 @@ def _pod_row(pod: Manifest, usage: PodMetrics) -> dict[str, Any]:
 
 
 _NAME = ("namespace", "name")
-_RENAMED = ("stages", "cpuSeconds", "apiRequests")
+_RENAMED = ("stages", "cpuSeconds", "apiRequests", "elsewhere")
 _COLUMNS = ("namespace", "name", "objects", "reconciles", "partial", "requests", "cpu", "seconds", "slowest")
 _POD_COLUMNS = (
     *("application", "namespace", "pod", "node", "state", "restarts", "ended"),
@@ -140,6 +140,9 @@ def top(
     if not costs and output is Format.TABLE:
         say("no Applications")
         return Exit.OK
+    elsewhere = sum(item["elsewhere"] for item in costs)
+    if elsewhere and output in (Format.TABLE, Format.WIDE):
+        say(f"another replica works on {elsewhere} of these, and alone knows what they cost: ask it", is_warning=True)
     rows = map(_row, costs) if output in (Format.TABLE, Format.WIDE) else costs
     show(rows, _COLUMNS, output, key=_NAME)
     return Exit.OK

@@ -277,14 +277,17 @@ def costs(request: Request, backend: BackendOf, limit: Limit = 100, start: Start
             Cost.plus, (report.costs[key] for report in reports if key in report.costs), backend.view.cost(key)
         )
 
-    rows = [_cost_row(view, cost(view.key)) for view in backend.view.applications()]
+    rows = [
+        _cost_row(view, cost(view.key), elsewhere=backend.is_replica and not backend.owns(view.key))
+        for view in backend.view.applications()
+    ]
     rows.sort(key=lambda row: (-row.cpu_seconds, row.namespace, row.name))
     shown, following = page_of(rows, start, limit)
     url = list_url("/api/v1/costs", "", limit=str(limit), start=str(following)) if following else ""
     return PageModel(items=list(shown), total=len(rows), next=url)
 
 
-def _cost_row(view: ApplicationView, cost: Cost) -> CostModel:
+def _cost_row(view: ApplicationView, cost: Cost, *, elsewhere: bool) -> CostModel:
     namespace, _, name = view.key.partition("/")
     total = cost.total
     slowest = max(cost.stages, key=lambda stage: cost.stages[stage].seconds, default="")
@@ -303,6 +306,7 @@ def _cost_row(view: ApplicationView, cost: Cost) -> CostModel:
             stage: StageModel(seconds=round(spent.seconds, 4), cpu_seconds=round(spent.cpu, 4))
             for stage, spent in cost.stages.items()
         },
+        elsewhere=elsewhere,
     )
 
 

@@ -110,6 +110,7 @@ class CostModel(ApiModel):
     cpu_seconds: float = Field(description="Of the reconciling thread; renders, Git and parallel writes are not in it.")
     slowest: str = Field(description="The stage that took longest; empty without a reconcile.")
     stages: dict[str, StageModel]
+    elsewhere: bool = Field(description="Whether another replica works on it, which alone knows what it costs.")
 
 
 class ObjectModel(ApiModel):

@@ -35,7 +35,7 @@ from gitsync.server.auth.security import check_call
 from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf, find_object, ref_named
 from gitsync.server.formatting import iso, visible
 from gitsync.server.queries.fields import Origins, origins_of
-from gitsync.server.queries.waiting import holds_in_force, line, reviewer
+from gitsync.server.queries.waiting import holds_in_force, line, reviewer, view_of_plan
 from gitsync.services.requests import RequestKind, WorkloadRequest
 from gitsync.services.reviews import Approval
 
@@ -78,8 +78,9 @@ def policy(view: ViewOf, backend: BackendOf) -> PolicyModel:
 
 
 @router.post("/review", dependencies=checked)
-def review(view: ViewOf, user: UserOf, requests: RequestsOf, word: ReviewRequest) -> ReviewResult:
+def review(backend: BackendOf, view: ViewOf, user: UserOf, requests: RequestsOf, word: ReviewRequest) -> ReviewResult:
     """Take a review of exactly the plan that its digest names."""
+    view = view_of_plan(backend, view, word.digest)
     by = reviewer(user, word.by)
     reason = line(word.reason)
     taken = ReviewResult(application=view.key, digest=word.digest, by=by.name)

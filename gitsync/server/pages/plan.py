@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Form, Path, Request
@@ -28,7 +28,15 @@ from gitsync.server.queries.differences import Content, changed_in_cluster, cont
 from gitsync.server.queries.fields import FIELDS, FieldOrigin, FieldRow, field_row, origins_of
 from gitsync.server.queries.filters import page_of
 from gitsync.server.queries.plans import ObjectEffect, PlanChange, effects, plan_changes, token_forecasts
-from gitsync.server.queries.waiting import PendingPlan, PendingPlans, line, reviewer, waiting
+from gitsync.server.queries.waiting import (
+    PendingPlan,
+    PendingPlans,
+    await_plans,
+    line,
+    reviewer,
+    view_of_plan,
+    waiting,
+)
 from gitsync.server.templates import Pages, leave_notice
 from gitsync.services.requests import UserRequests
 from gitsync.services.reviews import Approval, is_held
@@ -185,7 +193,8 @@ def review(
     step: Annotated[tuple[str, ...], Form(max_length=_MOST_STEPS)] = (),
 ) -> Response:
     """Take a decision on exactly the plan that was shown; else show the plan as it is now and keep the text."""
-    view = page.view
+    view = view_of_plan(page.pages.engine, page.view, digest)
+    page = replace(page, view=view)
     steps = _with_needs(view.plan, step)
     try:
         # Enter in a text field submits the form by its first button, which is not a decision
@@ -267,6 +276,7 @@ def review_commit(
         return _show_commit(request, pages, plans, user, commit, status=status_of(error), draft=draft)
     word = Approval(reviewer(user, by), line(reason))
     shown = [(key, digest) for key, _, digest in (text.partition(" ") for text in plan)]
+    await_plans(pages.engine, dict(shown))
     decisions = tuple(
         PartDecision(key, _decide(pages.engine, requests, (key, digest), verb, word)) for key, digest in shown
     )

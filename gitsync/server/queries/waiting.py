@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from gitsync.errors import AuditMismatch, RecordUnavailable
 from gitsync.gate.approvals import approvers, may_review
@@ -20,6 +22,33 @@ from gitsync.ports import ApplicationView, ResourceView
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.services.reviews import held_plan, is_held
+
+_BEHIND: Final = 3.0
+"""Seconds that a replica may observe an Application later than another one: that renders a commit on a busy machine."""
+
+
+def await_plans(engine: Backend, digests: Mapping[str, str]) -> None:
+    """
+    Wait until the plans of these digests are shown here, by the keys of their Applications, or ``_BEHIND`` is over.
+
+    Each replica observes for itself, so the one that showed a plan to its reviewer may have done so a moment earlier.
+    """
+    if not engine.is_replica:
+        return
+    end = time.monotonic() + _BEHIND
+    while True:
+        # before the look: what is published after it has a higher number
+        newest = engine.view.bounds[1]
+        views = [engine.view.application(key) for key in digests]
+        plans = [view.plan.digest if view is not None and view.plan is not None else "" for view in views]
+        if plans == [*digests.values()] or not engine.view.wait(newest, end - time.monotonic()):
+            return
+
+
+def view_of_plan(engine: Backend, view: ApplicationView, digest: str) -> ApplicationView:
+    """Return an Application once the plan that was reviewed is shown here, else as it is."""
+    await_plans(engine, {view.key: digest})
+    return engine.view.application(view.key) or view
 
 
 def needs_approval(view: ApplicationView) -> bool:

@@ -10,6 +10,7 @@ import orjson
 from gitsync.edit.adopt import AdoptedValue, Adoption, ClusterValue
 from gitsync.edit.images import DeclaredImage, ImageChoice, ImageName
 from gitsync.objects.application import ImagePolicy
+from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.server.visibility import VisibleUpdates
 from gitsync.services.updates import FoundUpdate, UpdateKey, UpdateState, UpdateView
@@ -53,7 +54,9 @@ def test_a_promotion_is_shown_and_proposed_by_one_button(site: Open) -> None:
     answer = made.post("/apps/gitsync/shop/update", fields)
     assert (answer.status, answer.headers["location"]) == (303, "/updates")
     assert made.engine.updates.proposed == [(KEY, item["digest"], "Ada", "it works")]
-    [link] = made.engine.records.audit_records("gitsync/shop")
+    link, intent = made.engine.records.audit_records("gitsync/shop")
+    assert (intent.outcome, link.outcome) == (Outcome.INTENDED, Outcome.SUCCEEDED)
+    assert link.details["branch"] == "gitsync/promote-gitsync/shop"
     assert (link.action, link.approver, link.digest) == ("promote", "Ada", item["digest"])
 
 
