@@ -17,6 +17,7 @@ from gitsync.render.patch.merge_keys import UNKNOWN, MergeSchema
 from gitsync.render.resources.resource import copy_value, gvk_of
 from gitsync.render.yaml.scalar_types import (
     FlowKey,
+    Unsettled,
     Untagged,
     in_braces,
     is_blank,
@@ -125,7 +126,8 @@ class _Merger:
                 old.pop(name, None)
                 continue
             # ``FieldSetter`` quotes a text that YAML 1.1 reads otherwise, unless it takes the style of what was there.
-            if isinstance(merged, Untagged) or (type(merged) is Yaml11Bool and old.get(name, merged) is merged):
+            is_overwritten = new is not old and isinstance(new, dict) and name in old and name in new
+            if isinstance(merged, Untagged) or (type(merged) in _SETTLES and not is_overwritten):
                 merged = settled(merged)
             # The first key of a mapping in braces is a FlowKey; elsewhere none is.
             old[str(name) if type(name) is FlowKey and name not in old else name] = merged
@@ -203,6 +205,9 @@ class _Merger:
         return list(merged.values())
 
 
+_SETTLES: Final = (Yaml11Bool, Unsettled)
+
+
 def _settle(mapping: dict[str, Any]) -> None:
     """Remove blank members and settle untagged ones, which Kustomize does in all of an object that a patch changes."""
     for name in [name for name, value in mapping.items() if value is None and is_blank(name)]:
@@ -210,7 +215,7 @@ def _settle(mapping: dict[str, Any]) -> None:
     for name, value in mapping.items():
         if isinstance(value, dict):
             _settle(value)
-        elif isinstance(value, Untagged | Yaml11Bool):
+        elif isinstance(value, Untagged | Unsettled | Yaml11Bool):
             mapping[name] = settled(value)
 
 

@@ -39,6 +39,12 @@ class Untyped(Untagged):
     __slots__ = ()
 
 
+class Unsettled(str):
+    """A text without quotes, in the place of a plain value, that the next strategic merge puts in quotes."""
+
+    __slots__ = ()
+
+
 class NullKey(str):
     """
     A key with a null behind it that is not written ``null``; ``text`` is what is written, empty for a blank.
@@ -97,7 +103,12 @@ def styled(new: Any, old: Any) -> Any:
     """Return the new value of a field in the style of its old one: what was quoted stays a text."""
     if isinstance(old, Quoted):
         return new if type(new) is type(old) else type(old)(text_of(new))
-    return str(new) if isinstance(new, Quoted) else new
+    return unquoted(new) if isinstance(new, Quoted) else new
+
+
+def unquoted(text: str) -> str:
+    """Return a text that takes the style of a plain value; it stays a text, whatever it resembles."""
+    return Unsettled(text) if type(settled(text)) is Quoted else str(text)
 
 
 def untyped(text: str) -> Untagged:
@@ -309,6 +320,7 @@ _WRITTEN: Final[Mapping[type, Any]] = {
     Quoted: str,
     Folded: refolded,
     Untagged: str,
+    Unsettled: str,
     Untyped: lambda text: resolve(str(text)),
     SourceInt: int,
     SpelledFloat: float,
