@@ -298,7 +298,7 @@ class PodModel(ApiModel):
 
 
 class PastDriftModel(ApiModel):
-    """A field that self-heal corrected: by which manager it was changed, and how often."""
+    """A field that self-heal corrected, by which manager it was changed, and how often; without a path, a deletion."""
 
     application: str
     object: str

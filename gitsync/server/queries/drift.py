@@ -6,7 +6,7 @@ The history of drift is read from the audit: each field that others changed, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -98,7 +98,11 @@ class PodRow:
 
 @dataclass(frozen=True, slots=True)
 class PastDrift:
-    """A field that was changed in the cluster and corrected: by which manager, how often, and the last time."""
+    """
+    A field that was changed in the cluster and corrected: by which manager, how often, and the last time.
+
+    ``path`` and ``manager`` are empty where the object was deleted.
+    """
 
     application: str
     ref: ObjectRef
@@ -158,14 +162,14 @@ def pod_rows(views: Iterable[ApplicationView], query: Filter) -> list[PodRow]:
 
 
 def past_drift(records: Iterable[SyncRecord], query: Filter) -> list[PastDrift]:
-    """Return the fields that self-heal corrected, those that were changed most often first."""
+    """Return the fields and deletions that self-heal corrected, those that were changed most often first."""
     corrections: dict[tuple[str, str, str, str], PastDrift] = {}
     for record in records:  # newest first
         end = record.started + timedelta(milliseconds=record.duration_ms)
         if record.trigger != "drift" or not query.is_in_time(end):
             continue
         failed = {step.ref for step in record.steps if step.outcome is not Outcome.SUCCEEDED}
-        for path, item, manager in changed_fields(record):
+        for path, item, manager in (*changed_fields(record), *_deleted(record)):
             if path in failed:
                 continue  # it was tried, and not corrected
             key = (record.application, path, str(item["path"]), manager)
@@ -189,6 +193,13 @@ def past_drift(records: Iterable[SyncRecord], query: Filter) -> list[PastDrift]:
     # history keeps no class of drift
     matches = query.without("risk").matcher(_READ_PAST, lambda row: f"{row.application} {row.ref} {row.path}")
     return sorted(filter(matches, corrections.values()), key=lambda row: (-row.times, -row.last.timestamp()))
+
+
+def _deleted(record: SyncRecord) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the objects that a repair created again, as ``changed_fields``; nothing says who deleted them."""
+    for step in record.steps:
+        if step.action == Action.CREATE.value:
+            yield step.ref, {"path": ""}, ""
 
 
 def corrected(backend: Backend, query: Filter) -> list[PastDrift]:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from tests.sandbox.http_client import Client
+from tests.waiting import until
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 BASE = "/apis/versions.example.com"
@@ -49,3 +50,24 @@ def test_object_has_the_defaults_and_members_of_its_stored_version(api: Client) 
     assert [item["spec"] for item in api.get(f"{BASE}/v1/wids").json["items"]] == [{"c": "of v2"}] * 2
     assert api.get(f"{BASE}/v2/wids/second").json["spec"] == {"b": "given", "c": "of v2"}
     api.ask("DELETE", f"{DEFINITIONS}/wids.versions.example.com")
+
+
+def test_groups_of_custom_resources_are_sorted_by_their_names(fresh: Client) -> None:
+    """Of two kinds with one plural, kubectl takes that of the first group, whichever was defined first."""
+    for group in ("gitsync.dev", "argoproj.io"):
+        names = {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "Applications"}
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"applications.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": names,
+                "versions": [version("v1alpha1", storage=True)],
+            },
+        }
+        assert fresh.ask("POST", DEFINITIONS, definition).status == 201
+    until(lambda: fresh.get("/apis/argoproj.io").status == fresh.get("/apis/gitsync.dev").status == 200)
+    groups = [group["name"] for group in fresh.get("/apis").json["groups"]]
+    assert groups.index("argoproj.io") < groups.index("gitsync.dev")

@@ -103,6 +103,16 @@ def test_every_link_leads_to_a_page(site: Open, view: ApplicationView) -> None:
     )
 
 
+def test_no_sync_of_an_agent_is_called_replaced(site: Open) -> None:
+    """A later generation does not take the place of its commit."""
+    opened = filled(site, STATES["synced"])
+    for path in ("/agents/shop/triage/history", "/agents/systems/shop/desk/history"):
+        page = opened.get(path).text
+        assert "Succeeded" in page
+        assert "replaced by a later sync" not in page
+    assert "replaced by a later sync" in opened.get("/apps/gitsync/shop/history").text
+
+
 def test_the_page_of_what_is_gone_says_when_and_by_what(site: Open) -> None:
     opened = filled(site, application("shop", [resource("a")]))
 

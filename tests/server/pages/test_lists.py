@@ -54,6 +54,12 @@ def test_objects_of_all_applications_are_found_and_the_worst_come_first(site: Op
     assert "risk" in opened.get("/objects?q=since:1h").text
 
 
+def test_facets_of_both_axes_name_their_axis(site: Open) -> None:
+    page = site([application("shop", health="Degraded"), application("blog")]).get("/apps").text
+    for axis in ("Sync", "Health"):
+        assert re.search(rf'<span class="axis">{axis}</span>\s*<a ', page), axis
+
+
 def test_facets_count_what_a_click_would_show(site: Open) -> None:
     opened = many(site)
     page = opened.get("/objects?q=kind:Deployment").text
@@ -122,6 +128,21 @@ def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
     assert "60.5 s" in past
     recent = opened.get("/drift?q=since:1h").text.partition('id="past"')[2]
     assert re.search(r'<td>kubectl</td><td class="num" data-label="Times">1</td>', recent)
+
+
+def test_a_deletion_that_was_undone_is_corrected_drift(site: Open) -> None:
+    opened = site([application()])
+    step = Step("apps/Deployment/shop/web", "create", "Moderate", "", Outcome.SUCCEEDED)
+    started = NOW - timedelta(minutes=5)
+    opened.engine.records.save(
+        SyncRecord(
+            "gitsync/shop", Commit("c" * 40), "drift", started, 500, Outcome.SUCCEEDED, "Moderate", "d", steps=(step,)
+        )
+    )
+    past = opened.get("/drift").text.partition('id="past"')[2]
+    assert re.search(r'<th scope="row">\s*deleted\s*</th>', past)
+    assert "Deployment web" in past
+    assert "Keep this" not in past
 
 
 def test_a_repair_of_an_edit_without_a_time_lasted_as_its_sync(site: Open) -> None:
