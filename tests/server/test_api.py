@@ -230,3 +230,11 @@ def test_costs_are_listed_by_cpu_time_with_their_stages(site: Open) -> None:
     assert item["stages"]["source"] == {"seconds": 0.25, "cpuSeconds": 0.125}
     (other,) = get(opened, answer["next"])["items"]
     assert (other["name"], other["reconciles"], other["slowest"]) == ("a", 0, "")
+
+
+def test_costs_that_another_replica_knows_are_no_zeros(site: Open) -> None:
+    opened = site([application("ours"), application("theirs")], are_two=False)
+    opened.engine.is_replica = True
+    opened.engine.others = frozenset({"gitsync/theirs"})
+    items = get(opened, f"{V1}/costs")["items"]
+    assert {item["name"]: item["elsewhere"] for item in items} == {"ours": False, "theirs": True}

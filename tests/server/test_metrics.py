@@ -7,6 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gitsync import __version__
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
 from tests.server.conftest import Open, Site
@@ -40,6 +41,10 @@ def test_an_application_is_counted_by_its_replica_alone(site: Open) -> None:
     counts = values(opened)
     assert counts["gitsync_applications_phase['Synced']"] == 1
     assert counts["gitsync_resources['Synced']"] == 1
+
+
+def test_the_version_is_a_label(site: Open) -> None:
+    assert values(site())[f"gitsync_build_info['{__version__}']"] == 1
 
 
 def test_clock_and_disk_are_measured(site: Open) -> None:

@@ -510,3 +510,12 @@ def test_drift_is_reported_once_until_it_is_healed() -> None:
     for happenings in ([drift], [drift], [event("healed", "restored", ref=drift.ref)], [drift]):
         notifier.check(happenings)
     assert [notice.kind for notice in inbox.got] == ["drift", "healed", "drift"]
+
+
+def test_what_happens_in_an_application_of_another_replica_is_its_message() -> None:
+    inbox = Inbox(interval=0.0)
+    notifier = Notifier(StillView({KEY: application()}), HandClock(), [inbox], lambda key: False)
+    drift = event("drift", "set .data.a", ref="/ConfigMap/shop/a")
+    # each replica observes all Applications, and so has the events of all
+    notifier.check([drift, event("resource", "near its budget; 2 of 2", "Synced", "Healthy", ref=TRIAGE)])
+    assert inbox.got == []
