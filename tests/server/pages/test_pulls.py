@@ -87,7 +87,9 @@ def test_texts_of_authors_are_escaped(site: Open) -> None:
 def test_a_host_that_fails_is_named(site: Open) -> None:
     made = opened(site)
     made.engine.pull_requests.problems = {"https://git.example.com/team/shop": "answers 401"}
-    assert "https://git.example.com/team/shop cannot be read: answers 401" in made.get("/pulls").text
+    # in the colours of a failure, not of a message that something succeeded
+    failure = '<p class="alarm" role="alert">https://git.example.com/team/shop cannot be read: answers 401'
+    assert failure in made.get("/pulls").text
 
 
 def test_a_viewer_sees_proposals_of_visible_applications_only() -> None:
