@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import urllib.request
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,10 +13,13 @@ import pytest
 from gitsync.agents.keys import BACKUP
 from gitsync.agents.rollout import context
 from gitsync.objects.manifest import at
+from gitsync.server.app import create_app
 from tests.agents.factories import changed
+from tests.asgi_server import serve
 from tests.contract.agent_stage import (
     API,
     BRIEF,
+    GOOD,
     NEVER_READY,
     approve,
     condition,
@@ -145,6 +150,28 @@ def test_a_check_that_a_quota_refuses_is_reported(stage: Stage) -> None:
     eventually(stage, lambda: start_pods(stage) or "such as by a quota" in str(status(stage).get("conditions")))
 
 
+def test_an_evaluation_runs_under_a_compute_quota(stage: Stage) -> None:
+    """Such a quota admits no Pod whose containers have no requests and limits."""
+    cases = config_map("cases", **{"c.jsonl": '{"name":"a","input":"x","assert":[{"contains":"y"}]}'})
+    stage.apply(changed(cases, "metadata.namespace", stage.namespace))
+    hard = {"requests.cpu": "4", "requests.memory": "4Gi", "limits.cpu": "8", "limits.memory": "8Gi"}
+    metadata = {"name": "compute", "namespace": stage.namespace}
+    stage.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
+    resources = {"requests": {"cpu": "100m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "200Mi"}}
+    serves(stage, runtime={"image": GOOD, "resources": resources})
+    assert at(stage.live("ResourceQuota", "compute"), "status", "used", "requests.cpu") == "100m"
+    evaluation = {"cases": {"name": "cases", "key": "c.jsonl"}, "image": "registry.example.com/gitsync:forever"}
+    changes = {"runtime": {"image": GOOD, "resources": resources}, "version": "2.0.0", "evaluation": evaluation}
+    stage.apply(declared(stage, **changes))
+
+    def has_begun() -> bool:
+        start_pods(stage)
+        labels = [str(at(pod, "metadata", "labels", "batch.kubernetes.io/job-name", default="")) for pod in pods(stage)]
+        return any(name.startswith("helper-validate-") for name in labels)
+
+    eventually(stage, has_begun)
+
+
 def test_an_agent_with_an_external_model_is_reconciled_in_its_namespace(stage: Stage) -> None:
     stage.start(namespaces=f"{stage.system},{stage.namespace}")
     network = {"egressTo": [{"cidr": "0.0.0.0/0", "ports": [443]}]}
@@ -163,13 +190,30 @@ def test_a_hand_edit_that_moves_a_tool_waits_for_approval(stage: Stage) -> None:
         "requireApproval": ["close_ticket"],
     }
     first = serves(stage, tools=[tool], network=network)
-    moved = {**tool, "mcp": {"url": "https://elsewhere.example.com/mcp"}, "requireApproval": []}
-    stage.apply(declared(stage, tools=[moved], network=network), manager="kubectl-edit")
-    eventually(stage, lambda: condition(stage, "Reconciling").get("reason") == "AwaitingApproval")
-    reasons = "; ".join(status(stage)["plan"]["reasons"])
+
+    def held_for(text: str) -> bool:
+        return text in "; ".join(at(status(stage), "plan", "reasons", default=[]))
+
+    def edit(**members: Any) -> None:
+        stage.apply(declared(stage, tools=[{**tool, **members}], network=network), manager="kubectl-edit")
+
+    edit(requireApproval=[])
+    eventually(stage, lambda: held_for("a tool no longer needs approval"))
+    assert condition(stage, "Reconciling")["reason"] == "AwaitingApproval"
+    edit(mcp={"url": "https://elsewhere.example.com/mcp"})
+    eventually(stage, lambda: held_for("elsewhere") and not held_for("no longer needs"))
     assert status(stage)["plan"]["class"] == "Dangerous"
-    assert "tickets" in reasons
     assert status(stage)["currentRevision"] == first
+    assert stage.engine is not None
+    with serve(create_app(stage.engine)) as web:
+        reviews = partial(page, f"{web.url}/approvals")
+        until(lambda: f"{stage.namespace}/helper" in reviews(), 30, reviews)
+    eventually(stage, lambda: approve(stage) or status(stage)["currentRevision"] != first)
+
+
+def page(url: str) -> str:
+    with urllib.request.urlopen(url) as answer:
+        return str(answer.read().decode())
 
 
 def test_a_requested_backup_that_is_not_kept_is_not_repeated(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -295,6 +296,25 @@ def test_only_a_changed_key_of_a_secret_restarts_an_agent(world: World) -> None:
     assert status_of(world)["updateRevision"] == first
     world.apply(secret("keys", a="2", b="1"))
     until(lambda: status_of(world)["updateRevision"] != first, 10, lambda: status_of(world))
+
+
+def test_what_git_permits_of_a_spec_is_no_loss_of_data(world: World) -> None:
+    modes = ["ReadWriteMany"]
+    volume = {"name": "tmp", "mountPath": "/tmpd", "size": "1Gi", "onDelete": "Delete", "accessModes": modes}
+    drain = {"drain": {"timeoutSeconds": 1}}
+    # Without approvals of the Application: its gate lets everything of the spec through.
+    world.application("shop", destination={"namespace": "shop"}, risk={"approval": "Never"})
+    world.start()
+    for state in ({"volumes": [volume]}, {}):
+        declared = json.dumps(agent(lifecycle=drain, state=state))
+        world.synced(world.repo.commit("Change helper", {"shop/helper.yaml": declared}), "shop", 30)
+        live = world.get("Agent", "helper", "shop", "agents.gitsync.dev/v1alpha1") or {}
+        running(world, generation=live["metadata"]["generation"])
+    plan = until(lambda: status_of(world).get("plan"), 60, lambda: status_of(world))
+    assert (plan["class"], plan["steps"]) == ("Dangerous", 1)
+    assert "deletionTimestamp" not in (world.get("PersistentVolumeClaim", "helper-tmp") or {})["metadata"]
+    approve(world)
+    until(lambda: world.get("PersistentVolumeClaim", "helper-tmp") is None, 30, lambda: status_of(world))
 
 
 def test_a_removed_volume_is_deleted_by_an_approval_of_its_own(world: World) -> None:
