@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -270,6 +271,26 @@ def test_a_crashing_canary_does_not_wait_for_its_deadline(seconds: int, stage: R
     found = advance(spec(update=CANARY), begun.state, seen(now=later, workloads=SERVES | {Track.CANARY: CRASHES}))
     assert found.state.stage is stage
     assert ("CrashLoopBackOff" in found.stalled) is (stage is RolloutStage.NONE)
+
+
+def test_a_crash_of_the_old_revision_says_nothing_about_the_new_one() -> None:
+    checked = spec(**CHECKED)
+    begun = advance(checked, GOOD, seen())
+    # The preview that is there is the one of an earlier revision: its workload is not replaced yet.
+    earlier = replace(CRASHES, revision="a-0")
+    later = seen(now=NOW + timedelta(seconds=61), workloads=SERVES | {Track.PREVIEW: earlier})
+    waits = advance(checked, begun.state, later)
+    assert (waits.state.failed, waits.state.stage, waits.waiting) == (
+        "",
+        RolloutStage.PREVIEW,
+        "the preview to be ready",
+    )
+    crashes = seen(now=NOW + timedelta(seconds=61), workloads=SERVES | {Track.PREVIEW: CRASHES})
+    assert advance(checked, begun.state, crashes).state.failed == "a-2"
+    canary = spec(update=CANARY)
+    begun = advance(canary, GOOD, seen())
+    later = seen(now=NOW + timedelta(seconds=61), workloads=SERVES | {Track.CANARY: earlier})
+    assert advance(canary, begun.state, later).state.stage is RolloutStage.UPDATE
 
 
 GONE = {Track.STABLE: Workload("a-2", wanted=2, replicas=2, updated=2)}
