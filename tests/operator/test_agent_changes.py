@@ -141,6 +141,34 @@ def test_a_policy_narrows_only_after_the_last_step() -> None:
     assert len(shared(operator)["NetworkPolicy/helper"]["egress"]) < len(rules)
 
 
+def test_no_data_is_offered_for_deletion_while_a_rollout_runs() -> None:
+    volume = {**VOLUME, "accessModes": ["ReadWriteMany"]}
+    operator = Operator(state={"volumes": [volume]}, replicas=4, update=CANARY)
+    operator.settle()
+    operator.put(agent(replicas=4, update=CANARY))
+    _assert_data_is_kept(operator, 4)  # The claim that only the old revision of this rollout has.
+    operator.run(seconds=601)
+    _assert_data_is_kept(operator, 2)  # Its Pods may still end.
+    operator.run(seconds=DRAIN_SECONDS)
+    operator.run()
+    assert (operator.status["plan"]["class"], operator.status["plan"]["steps"]) == ("Dangerous", 1)
+    # What no revision in use has waits too: one approval must not delete amid another change.
+    operator.put(agent(replicas=4, update=CANARY, version="2"))
+    operator.run()
+    _assert_data_is_kept(operator, 4)
+    operator.run(seconds=601)
+    operator.run(seconds=DRAIN_SECONDS)
+    operator.run()
+    assert operator.status["plan"]["steps"] == 1
+
+
+def _assert_data_is_kept(operator: Operator, passes: int) -> None:
+    for _ in range(passes):
+        operator.run()
+        assert "plan" not in operator.status
+        assert operator.named("PersistentVolumeClaim")
+
+
 def test_a_failed_first_revision_is_checked_once() -> None:
     operator = Operator(**CHECKS)
     for _ in range(3):
