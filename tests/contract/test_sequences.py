@@ -2,8 +2,10 @@
 Install, upgrade, downgrade and uninstall in every order restart no Pod, lose no field and leave nothing.
 
 Each sequence takes random steps: the manifests of a version with some components, its definitions alone, the start of
-its controller, or an uninstall. ``GITSYNC_SEQUENCES`` is their number. A real cluster takes part where
-``GITSYNC_SEQUENCES_KUBECONFIG`` names one of which nothing else is needed: the whole installation comes and goes.
+its controller, or an uninstall. ``GITSYNC_SEQUENCES`` is their number, and ``GITSYNC_SEQUENCES_SEED`` the seed of the
+first; each next one has the next number. So 200 can run in parts (50 from 42, 50 from 92, …), and the seed that a
+sequence prints, with one sequence, replays it. A real cluster takes part where ``GITSYNC_SEQUENCES_KUBECONFIG`` names
+one of which nothing else is needed: the whole installation comes and goes.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tests.contract.manifests import deployment
 from tests.waiting import until
 
 SEQUENCES = int(os.environ.get("GITSYNC_SEQUENCES", "2"))
+FIRST_SEED = int(os.environ.get("GITSYNC_SEQUENCES_SEED", "42"))
 KUBECONFIG = os.environ.get("GITSYNC_SEQUENCES_KUBECONFIG", "")
 NAMESPACE = "sequences"
 APPLICATION = f"/apis/gitsync.dev/v1alpha1/namespaces/{NAMESPACE}/applications/keep"
@@ -225,14 +228,16 @@ def _is_kept(installation: Installation, definition: Manifest) -> bool:
 def test_versions_follow_one_another_in_every_order(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choice = random.Random(42)
     pods = installation.pods()
-    for number in range(SEQUENCES):
+    for seed in range(FIRST_SEED, FIRST_SEED + SEQUENCES):
+        choice = random.Random(seed)
         installation.steps.clear()
+        # before the steps, so that a sequence that fails has its seed in the output
+        print(f"GITSYNC_SEQUENCES_SEED={seed}", end=": ", flush=True)
         for _ in range(choice.randint(2, 5)):
             step(installation, choice, monkeypatch)
             assert installation.pods() == pods, installation.steps
         installation.uninstall()
         assert installation.remains() == [], installation.steps
         assert installation.pods() == pods, installation.steps
-        print(number + 1, *installation.steps, sep=", ")
+        print(*installation.steps, sep=", ", flush=True)
