@@ -325,8 +325,8 @@ class AgentReconciler:
         # While a rollout runs, its old revision may be needed again, with its data.
         if rollout.state.goal or not children.data:
             return {}
-        # Without a manager: what an Application permitted of the spec does not include the loss of data.
-        owner = replace(input.owner, manager="")
+        # What an Application permitted of the spec does not include the loss of data.
+        owner = replace(input.owner, is_permitted=False)
         gate = GateInput(is_new=True, is_safe=backups.may_change)
         # Partial: the other children are not part of this plan, and are neither compared nor deleted.
         removed = self._child_reconciler.reconcile(

@@ -14,7 +14,7 @@ from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.apply.execute import Applier
 from gitsync.apply.owner_writes import WritesByOwner
 from gitsync.errors import InvalidInput
-from gitsync.gate.decide import decide
+from gitsync.gate.decide import decide, decide_deletion
 from gitsync.gate.policy import Policy, account_violations
 from gitsync.objects.application import Application, Destination, GitSource, RiskPolicy, parse_application
 from gitsync.objects.change import Change, Decision, Plan, Risk, Verdict
@@ -65,6 +65,8 @@ class Owner:
     generation: int
     manager: str = ""
     """The key of the Application that applied it from Git, empty where a user applied it."""
+    is_permitted: bool = True
+    """False: the gate of that Application permitted the spec, but not what is done now, which passes one of its own."""
     deletes_in_foreground: bool = False
     """Whether a deleted child stays until what it owns is gone, so that its absence means that its Pods have ended."""
 
@@ -84,7 +86,9 @@ class Owner:
             source=GitSource.model_construct(repo_url=""),
             destination=Destination(namespace=self.ref.namespace),
             # The limit of deletions is for Applications: replacing all children is a normal update of an Agent.
-            risk=RiskPolicy(approval="Never" if self.manager else "Dangerous", max_deletes=1_000_000),
+            risk=RiskPolicy(
+                approval="Never" if self.manager and self.is_permitted else "Dangerous", max_deletes=1_000_000
+            ),
             field_manager=AGENTS_MANAGER,
             owns_by_reference=True,
             deletes_in_foreground=self.deletes_in_foreground,
@@ -307,7 +311,7 @@ class ChildrenReconciler:
         self._writes.of(app.key).resolve(planned.plan, observation.live)
         planned = replace(planned, plan=replace(planned.plan, authors=self._authors(owner)))
         judged = _judged(planned, gate_input.spec_change)
-        verdict = self._verdict(judged, gate_input)
+        verdict = self._verdict(judged, gate_input, is_deletion=desired.is_partial and not objects)
         refusal = self.refusal(owner, app) if planned.plan.writes else ""
         is_allowed = verdict.decision is Decision.ALLOWED and not refusal
         may_run = bool(planned.plan.writes) and not conflicts and is_allowed
@@ -332,14 +336,18 @@ class ChildrenReconciler:
             after, health, reported, _explained(verdict, judged, owner.ref), results, conflicts, is_guarded, refusal
         )
 
-    def _verdict(self, planned: Planned, gate_input: GateInput) -> Verdict:
+    def _verdict(self, planned: Planned, gate_input: GateInput, *, is_deletion: bool) -> Verdict:
         app = planned.app
         plan = planned.plan
         # Without writes there is nothing to review, and the database is not read.
         review = self._records.review(app.key, plan.digest, planned.inputs.now) if plan.writes else None
         if review is not None and review.steps:
             review = None  # a part of an Agent's children cannot be applied without the others
-        verdict = decide(plan, app, self._policy_of(app), review, planned.inputs.now)
+        policy = self._policy_of(app)
+        if is_deletion:  # of chosen children: for ``decide`` a plan without declared objects is an empty render
+            verdict = decide_deletion(plan, app, review, policy)
+        else:
+            verdict = decide(plan, app, policy, review, planned.inputs.now)
         # Of a generation that was permitted before, later steps of a rollout continue without being asked again
         # (decision 0019).
         if verdict.decision is Decision.HELD and not gate_input.is_new:

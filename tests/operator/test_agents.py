@@ -312,6 +312,7 @@ def test_what_git_permits_of_a_spec_is_no_loss_of_data(world: World) -> None:
         running(world, generation=live["metadata"]["generation"])
     plan = until(lambda: status_of(world).get("plan"), 60, lambda: status_of(world))
     assert (plan["class"], plan["steps"]) == ("Dangerous", 1)
+    assert plan["reasons"] == ["1 dangerous step waits for an approval"]
     assert "deletionTimestamp" not in (world.get("PersistentVolumeClaim", "helper-tmp") or {})["metadata"]
     approve(world)
     until(lambda: world.get("PersistentVolumeClaim", "helper-tmp") is None, 30, lambda: status_of(world))

@@ -61,6 +61,13 @@ def test_children_are_written_by_an_account(
     assert app.key == "shop/agent:helper"
 
 
+def test_what_was_not_permitted_is_written_by_the_same_account() -> None:
+    owner = replace(AGENT, manager="team/shop", is_permitted=False)
+    app = reconciler(rights(default=""), serviceAccountName="deployer").writer_of(owner)
+    assert impersonated(app) == "system:serviceaccount:team:deployer"
+    assert app.risk.approval == "Dangerous"
+
+
 def test_without_any_account_nothing_is_written() -> None:
     children = reconciler(rights(default=""))
     app = children.writer_of(AGENT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -77,6 +78,20 @@ def ref(manifest: Manifest) -> ObjectRef:
     return ref_of(manifest)
 
 
+def synced_by(author: str) -> SyncRecord:
+    """Return a sync of the Application that applied the owner, of a commit by an author."""
+    return SyncRecord(
+        application="team/shop",
+        commit=Commit("c1", author, f"{author.lower()}@example.com"),
+        trigger="commit",
+        started=START,
+        duration_ms=1,
+        outcome=Outcome.SUCCEEDED,
+        risk="Safe",
+        digest="d",
+    )
+
+
 def test_children_are_created_recorded_and_observed() -> None:
     children = Children()
     reconciled = children.reconcile(child("a", data={"x": "1"}))
@@ -119,6 +134,22 @@ def test_a_child_gets_what_the_live_object_of_its_plan_decides() -> None:
     del children.cluster.objects[ref(child("a"))]  # after the children were expanded, before they were observed
     children.reconcile(child("a"), as_live=as_live)
     assert children.cluster.objects[ref(child("a"))]["data"] == {"x": "restored"}
+
+
+def test_a_deletion_of_data_waits_though_the_spec_is_permitted() -> None:
+    children = Children()
+    claim = child("data", "PersistentVolumeClaim")
+    children.cluster.put(claim)
+    children.records.syncs.append(synced_by("Ada"))
+    deletion = partial(children.reconcile, is_partial=True, expired={ref(claim): claim}, gate=NEW)
+    held = deletion(owner=replace(OWNER, is_permitted=False))
+    assert held.verdict.decision is Decision.HELD
+    assert held.verdict.reasons == ("1 dangerous step waits for an approval",)
+    # a policy that rejects authors knows them
+    assert held.plan.authors == {"Ada", "ada@example.com"}
+    assert children.names() == ["data"]
+    assert deletion(owner=OWNER).verdict.decision is Decision.ALLOWED
+    assert children.names() == []
 
 
 def test_kept_and_foreign_objects_are_left_as_they_are() -> None:
@@ -273,19 +304,7 @@ def test_the_change_of_the_spec_is_judged_with_the_children() -> None:
 
 def test_the_authors_of_the_commit_are_those_of_the_plan() -> None:
     children = Children()
-    commit = Commit("c1", "Ada", "ada@example.com")
-    children.records.syncs.append(
-        SyncRecord(
-            application="team/shop",
-            commit=commit,
-            trigger="commit",
-            started=START,
-            duration_ms=1,
-            outcome=Outcome.SUCCEEDED,
-            risk="Safe",
-            digest="d",
-        )
-    )
+    children.records.syncs.append(synced_by("Ada"))
     assert children.reconcile(child("a")).plan.authors == {"Ada", "ada@example.com"}
     assert children.reconcile(child("a"), owner=BY_HAND).plan.authors == frozenset()
 
