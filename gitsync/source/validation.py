@@ -102,7 +102,7 @@ def check_artifact(source: GitSource, schemes: Collection[str], plain: PlainHost
     if url.startswith(f"{CHART_SCHEME}http:") and not (
         "http" in schemes or plain.allow(url.removeprefix(CHART_SCHEME))
     ):
-        hint = "use https; GITSYNC_GIT_HTTP_HOSTS names the hosts that may be read over http"
+        hint = f"use https; {_way_to_read_plain(url.removeprefix(CHART_SCHEME))}"
         raise InvalidInput("the Helm repository is without TLS", location=where, hint=hint)
     _check_normal(url)
     revision = source.revision
@@ -115,12 +115,24 @@ def check_artifact(source: GitSource, schemes: Collection[str], plain: PlainHost
         )
 
 
+def _way_to_read_plain(url: str) -> str:
+    """Return what a user adds to the setting to read an HTTP URL, as ``PlainHosts`` compares it: with its port."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 80
+    except ValueError:
+        return "GITSYNC_GIT_HTTP_HOSTS names the hosts that may be read over http"
+    # nothing of a user or password, and nothing that is not a name of a host
+    host = parts.hostname if parts.hostname and _HOST.fullmatch(parts.hostname) else "HOST"
+    return f"{host if port == 80 else f'{host}:{port}'} in GITSYNC_GIT_HTTP_HOSTS lets it be read over http"
+
+
 def check_url(url: str, schemes: Collection[str] = SAFE_SCHEMES, plain: PlainHosts = NO_PLAIN_HOSTS) -> None:
     """Raise InvalidInput unless the URL is one that git may be given; nothing of a password is in the message."""
     where = "spec.source.repoURL"
     allowed = "allowed schemes: " + ", ".join(sorted(schemes))
     if url.lower().startswith("http://") and "http" not in schemes:
-        allowed += "; GITSYNC_GIT_HTTP_HOSTS names the hosts that may be read over http"
+        allowed += f"; {_way_to_read_plain(url)}"
     if not url:
         raise InvalidInput("the repository URL is empty", location=where, hint=allowed)
     if url.startswith("-"):

@@ -144,10 +144,21 @@ def test_plain_http_is_allowed_for_named_hosts_alone(url: str, is_allowed: bool)
         check_url(url)
 
 
-def test_the_setting_for_plain_http_is_named() -> None:
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://git.test/shop.git", "git.test"),
+        ("http://127.0.0.1:8099/shop.git", "127.0.0.1:8099"),
+        ("HTTP://ada:secret@Git.test:3000/shop.git", "git.test:3000"),
+    ],
+)
+def test_the_value_of_the_setting_for_plain_http_is_named(url: str, host: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        check_url("http://git.test/shop.git")
-    assert "GITSYNC_GIT_HTTP_HOSTS" in caught.value.hint
+        check_url(url)
+    # the name without its port, which the setting compares, is refused again
+    assert f"; {host} in GITSYNC_GIT_HTTP_HOSTS" in caught.value.hint
+    assert PlainHosts.parse(host, "").allow(url)
+    assert "secret" not in caught.value.hint
 
 
 def test_credentials_go_only_to_the_hosts_named_for_them() -> None:
