@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -167,6 +167,24 @@ def test_figures_are_charts_with_a_mark_at_each_commit(site: Open) -> None:
     shown = re.findall(r"<li><span>([^<]*) <b>([^<]*)</b></span>", page)
     assert shown == [("Latency, 95 %", "1.25 s"), ("Tool calls that succeeded", "50.0%")]
     assert "Latency, 95 %: 1.25 s now, between 0.50 s and 1.25 s since 1970-01-01 00:00 UTC" in page
+
+
+def test_a_commit_is_a_line_in_each_chart_of_an_agent(site: Open) -> None:
+    revision = judged("triage-1", "triage-config-a", PASSED_VERDICT, number=1)
+    revision["metadata"]["creationTimestamp"] = "1970-01-01T00:01:00Z"
+    opened = site([application(resources=[held(TRIAGE)])])
+    opened.engine.view.children["uid-triage"] = (revision,)
+    commit = Commit("a" * 40, "Ada", message="Tune the desk")
+    started = datetime.fromtimestamp(30, UTC)
+    record = SyncRecord("gitsync/shop", commit, "commit", started, 400, Outcome.SUCCEEDED, "Safe", "d")
+    opened.engine.records.save(record)
+    points = ((0.0, 0.5), (120.0, 1.25))
+    opened.engine.usage.series = {"latency": MetricSeries(points), "toolsOk": MetricSeries(points)}
+    page = opened.get("/agents/shop/triage").text
+    marks = re.findall(
+        r'<line class="mark" x1="([\d.]+)" x2="([\d.]+)" y1="0" y2="40"><title>([^<]*)</title></line>', page
+    )
+    assert marks == [("120.0", "120.0", "aaaaaaa")] * 2
 
 
 def test_the_cost_is_a_chart_where_the_budget_names_prices(site: Open) -> None:
