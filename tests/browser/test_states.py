@@ -244,12 +244,28 @@ def test_every_state_has_a_sound_layout(show: Show, state: str) -> None:
     assert not any(wrong.values()), wrong
 
 
-def test_the_header_of_an_application_is_small(show: Show) -> None:
-    page = show("a plan of 16 steps", viewport={"width": 1440, "height": 900})
+@pytest.mark.parametrize(
+    "state",
+    [
+        "a plan of 16 steps",
+        "its graph",
+        "degraded",
+        "two problems on another view",
+        "an application with drift",
+        "suspended with a crash",
+        "read-only",
+    ],
+)
+def test_the_header_of_an_application_is_small(show: Show, state: str) -> None:
+    page = show(state, viewport={"width": 1440, "height": 900})
     height = (
         "Math.max(...[...document.querySelectorAll('.head, .folds')].map(item => item.getBoundingClientRect().bottom))"
     )
-    assert page.evaluate(height) - page.locator(".head").evaluate("item => item.getBoundingClientRect().top") <= 66
+    assert page.evaluate(height) - page.locator(".head").evaluate("item => item.getBoundingClientRect().top") <= 64
+
+
+def test_the_header_of_an_application_has_the_commit_and_its_author(show: Show) -> None:
+    page = show("a plan of 16 steps", viewport={"width": 1440, "height": 900})
     expect(page.locator(".newest").get_by_role("link", name="ccccccc")).to_be_visible()
     expect(page.locator(".newest").get_by_role("link", name="Ada")).to_be_visible()
 
