@@ -220,6 +220,41 @@ def test_a_download_that_cannot_be_read_is_no_empty_file(site: Open) -> None:
     assert (answer.status, answer.text) == (502, "The log cannot be read: pods/log is forbidden")
 
 
+def test_the_form_of_a_log_has_each_choice(site: Open) -> None:
+    query = f"ref={WEB}&pod=*&level=error&q=fail&times=true&wrap=false&probes=true"
+    page = shop(site).get(f"{OBJECT}/logs?{query}").text
+    form = re.findall(r'<form class="filters".*?</form>', page, re.DOTALL)[0]
+    selected = re.findall(r'<option(?: value="([^"]*)")? selected>([^<]*)', form)
+    assert selected == [("*", "all 2 Pods"), ("", "app"), ("error", "errors")]
+    others = [text for _, text in re.findall(r'<option(?: value="([^"]*)")? ?>([^<]*)', form)]
+    assert others == ["web-a", "web-b", "proxy", "setup", "all", "warnings and errors"]
+    assert re.findall(r'<input name="q" type="search" maxlength="200" value="([^"]*)"', form) == ["fail"]
+    boxes = re.findall(r'type="checkbox" name="(\w+)" value="true"( checked)?', form)
+    assert boxes == [("previous", ""), ("probes", " checked"), ("times", " checked"), ("wrap", ""), ("follow", "")]
+
+
+def test_manifests_are_folded_numbered_and_copied(site: Open) -> None:
+    item = live(resource("web", "Deployment"), spec={"template": TEMPLATE})
+    item = replace(item, change=replace(item.change, desired=item.change.live))
+    page = site([application(resources=[item])]).get(f"{OBJECT}?ref={WEB}").text
+    for title in ("In the cluster", "In Git"):
+        section = re.findall(rf'<section aria-label="{title}">.*?</section>', page, re.DOTALL)[0]
+        assert section.count("data-copy") == 1
+        folds = re.findall(r"<details open>.*?</details>", section, re.DOTALL)
+        assert folds
+        lines = []
+        for number, head, rest in re.findall(
+            r'<i aria-hidden="true">(\d+)</i><code data-line>(.*?)</code>(.*?)(?=<i |$)', section, re.DOTALL
+        ):
+            lines.append((int(number), head))
+            for numbers, body in re.findall(
+                r'<pre aria-hidden="true">(.*?)</pre>\s*<pre data-line>(.*?)</pre>', rest, re.DOTALL
+            ):
+                lines += zip(map(int, numbers.split()), body.split("\n"), strict=True)
+        assert [number for number, _ in lines] == list(range(1, len(lines) + 1))
+        assert lines[0][1].startswith("apiVersion")
+
+
 def test_lines_of_a_log_have_times_levels_and_pods(site: Open) -> None:
     opened = shop(site)
     opened.engine.details.log = "2026-03-01T11:58:00Z <started>\n2026-03-01T11:58:01Z ERROR: failed\n"
