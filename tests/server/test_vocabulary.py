@@ -78,6 +78,10 @@ def test_a_choice_of_density_leads_back_to_the_same_page_with_its_query(site: Op
         (link,) = re.findall(r'href="(/view\?density=compact&amp;back=[^"]*)"', opened.get(path).text)
         chosen = opened.get(html.unescape(link))
         assert (chosen.status, chosen.headers["location"]) == (303, path)
+        compact = opened.get(path, Cookie="gitsync-density=compact").text
+        assert [text for text in (opened.get(path).text, compact) if '<body class="compact' in text] == [compact]
+        back = re.findall(r'href="(/view\?density=[a-z]+&amp;back=[^"]*)"', compact)
+        assert back == [link.replace("compact", "comfortable")]
 
 
 def test_a_wall_is_grey_when_its_data_is_old_and_a_compact_view_is_kept(site: Open) -> None:
