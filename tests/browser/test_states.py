@@ -235,6 +235,19 @@ def test_a_walk_finds_what_keys_do_not_reach(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
+def test_every_state_is_complete_without_javascript(show: Show, state: str) -> None:
+    live = show(state)
+    heading = live.locator("h1, .title").first.inner_text()
+    buttons = live.locator("main form button:not([type=button]):visible")
+    names = buttons.all_inner_texts()
+    still = show(state, java_script_enabled=False)
+    assert still.locator("h1, .title").first.inner_text() == heading
+    shown = still.locator("main form button:not([type=button]):visible").all_inner_texts()
+    # what forms do in one step with JavaScript may need a button without it, never the reverse
+    assert set(names) <= set(shown)
+
+
+@pytest.mark.parametrize("state", STATES)
 def test_every_state_has_a_sound_layout(show: Show, state: str) -> None:
     page = show(state)
     wrong = {}
