@@ -55,6 +55,8 @@ def agent_server(reply: Callable[[str, dict[str, Any]], Any]) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            # Every request of an evaluation: agents and tools that know it change nothing.
+            assert self.headers["Gitsync-Evaluation"] == "true"
             call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             body = json.dumps(reply(self.path, call)).encode()
             self.send_response(200)
