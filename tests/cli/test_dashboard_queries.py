@@ -14,6 +14,7 @@ import pytest
 
 from gitsync.cli.commands.logs import new_lines
 from gitsync.cli.output import Format, say, show
+from gitsync.server.api import lists
 from tests.cli.conftest import Commands, Shop, process, running
 from tests.flow.factories import config_map, deployment
 from tests.waiting import until
@@ -157,7 +158,17 @@ def test_top_shows_what_applications_cost(asked: Commands) -> None:
     assert row["reconciles"] >= 2
     assert row["apiRequests"] >= 3, "two objects and a status"
     assert {"read", "source", "render", "observe", "plan", "apply", "record"} <= row["stages"].keys()
-    table = until(lambda: (done := asked("top")).err == "" and done.out)
+    table = until(lambda: "ELSEWHERE" not in (printed := asked("top").out) and printed)
     assert table.splitlines()[0].split()[-4:] == ["REQUESTS", "CPU", "SECONDS", "SLOWEST"]
     until(lambda: "RENDER" in asked("top", "-o", "wide").out.splitlines()[0].split())
     assert asked("top", "-o", "name").out == "gitsync/shop\n"
+
+
+def test_top_marks_what_another_replica_works_on(asked: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    row_of = lists._cost_row
+    monkeypatch.setattr(lists, "_cost_row", lambda view, cost, **_: row_of(view, cost, elsewhere=True))
+    done = asked("top")
+    header, row = done.out.splitlines()
+    assert (header.split()[-1], row.split()[-1], done.err) == ("ELSEWHERE", "yes", "")
+    assert "ELSEWHERE" in asked("top", "-o", "wide").out.splitlines()[0].split()
+    assert [item["elsewhere"] for item in asked("top", "-o", "json").json] == [True]

@@ -47,19 +47,18 @@ def test_an_old_data_folder_is_restricted_and_links_are_not_followed(data: Path,
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user")
-def test_a_volume_of_root_is_used_by_its_group(data: Path) -> None:
+def test_a_volume_of_root_is_used_by_its_group() -> None:
     """A Kubernetes volume with an fsGroup is owned by root, and so is its ``lost+found``."""
-    data.mkdir()
-    (data / "lost+found").mkdir(mode=0o700)
-    os.chown(data, 0, NOBODY)
-    data.chmod(0o2775)
-    for folder in data.parents:
-        if folder.is_relative_to(tempfile.gettempdir()) and folder != Path(tempfile.gettempdir()):
-            folder.chmod(0o755)
-    assert exit_code_as_nobody(lambda: protect(data)) == 0
-    assert oct(data.stat().st_mode & 0o7777) == "0o2775"
-    data.chmod(0o755)
-    assert exit_code_as_nobody(lambda: protect(data)) == REFUSED
+    # not in tmp_path: each pytest that starts restricts the folder of all of them to root again
+    with tempfile.TemporaryDirectory() as name:
+        volume = Path(name)
+        (volume / "lost+found").mkdir(mode=0o700)
+        os.chown(volume, 0, NOBODY)
+        volume.chmod(0o2775)
+        assert exit_code_as_nobody(lambda: protect(volume)) == 0
+        assert oct(volume.stat().st_mode & 0o7777) == "0o2775"
+        volume.chmod(0o755)
+        assert exit_code_as_nobody(lambda: protect(volume)) == REFUSED
 
 
 def exit_code_as_nobody(act: Callable[[], None]) -> int:

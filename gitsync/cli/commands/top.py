@@ -97,7 +97,7 @@ def _pod_row(pod: Manifest, usage: PodMetrics) -> dict[str, Any]:
 
 
 _NAME = ("namespace", "name")
-_RENAMED = ("stages", "cpuSeconds", "apiRequests", "elsewhere")
+_RENAMED = ("stages", "cpuSeconds", "apiRequests")
 _COLUMNS = ("namespace", "name", "objects", "reconciles", "partial", "requests", "cpu", "seconds", "slowest")
 _POD_COLUMNS = (
     *("application", "namespace", "pod", "node", "state", "restarts", "ended"),
@@ -140,11 +140,10 @@ def top(
     if not costs and output is Format.TABLE:
         say("no Applications")
         return Exit.OK
-    elsewhere = sum(item["elsewhere"] for item in costs)
-    if elsewhere and output in (Format.TABLE, Format.WIDE):
-        say(f"another replica works on {elsewhere} of these, and alone knows what they cost: ask it", is_warning=True)
+    # one replica works on everything, so that the column would only take width
+    columns = (*_COLUMNS, "elsewhere") if any(item["elsewhere"] for item in costs) else _COLUMNS
     rows = map(_row, costs) if output in (Format.TABLE, Format.WIDE) else costs
-    show(rows, _COLUMNS, output, key=_NAME)
+    show(rows, columns, output, key=_NAME)
     return Exit.OK
 
 
@@ -152,8 +151,14 @@ def _row(item: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the table, with a column for each stage in a wide one."""
     stages = {stage: f"{spent['seconds']:.3f}" for stage, spent in item["stages"].items()}
     slowest = f"{item['slowest']} {stages.get(item['slowest'], '')}".strip()
-    shown = {"requests": item["apiRequests"], "cpu": f"{item['cpuSeconds']:.3f}", "seconds": f"{item['seconds']:.3f}"}
-    return {name: value for name, value in item.items() if name not in _RENAMED} | shown | {"slowest": slowest} | stages
+    shown = {
+        "requests": item["apiRequests"],
+        "cpu": f"{item['cpuSeconds']:.3f}",
+        "seconds": f"{item['seconds']:.3f}",
+        "slowest": slowest,
+        "elsewhere": "yes" if item["elsewhere"] else "no",
+    }
+    return {name: value for name, value in item.items() if name not in _RENAMED} | shown | stages
 
 
 def _pods(place: ClusterTarget, namespace: str, limit: int, output: Format) -> Exit:
