@@ -113,6 +113,8 @@ class GitCache:
     source: GitSource | None = None
     # at once: the first reconcile after a start has no answer
     next_poll: float = float("-inf")
+    not_before: float = float("-inf")
+    """Until when the Git host asked for no further request (``Retry-After``), by the monotonic clock."""
     last_poll: float = float("-inf")
     poll_error: GitsyncError | None = None
     """Why the last poll, or the fetch of its commit, failed."""

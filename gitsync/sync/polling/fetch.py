@@ -35,6 +35,8 @@ _RETRY = 30.0
 _FETCH_REQUESTS = 5
 """Requests of a poll with a fetch; one that fails for long is repeated that much less often."""
 _SHORTEST_WAIT = 0.05
+_LONGEST_WAIT = 3600.0
+"""Seconds for which a Git host can stop the polls at most, whatever delay it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Fetcher:
             cache.commit = ""
             cache.fetched = None
             cache.next_poll = _NOW
+            cache.not_before = _NOW
             cache.retry_delay = 0.0
         now = self._clock.monotonic()
         if requested != cache.polled_request:
@@ -111,6 +114,7 @@ class Fetcher:
         if credentials != cache.credentials:
             cache.credentials = credentials
             cache.next_poll = _NOW
+            cache.not_before = _NOW
         if cache.answer is not None and not cache.answer.is_of(source):
             cache.answer = None  # to a query from before the Application named another branch
         wait = _seconds_to_poll(inputs, cache, now) if cache.answer is None else 0.0
@@ -215,6 +219,7 @@ class Fetcher:
         try:
             cache.commit = self._answer(source, cache)
             cache.poll_error = None
+            cache.not_before = _NOW
         except MissingRevision as error:  # a push may create it at any moment
             self._poll_sooner(cache, inputs.app)
             cache.poll_error = detached(error)
@@ -241,13 +246,16 @@ class Fetcher:
 
     def _back_off(self, error: SourceUnavailable, cache: GitCache, app: Application) -> None:
         self._poll_sooner(cache, app)
+        if error.retry_after is not None:
+            cache.not_before = self._clock.monotonic() + min(error.retry_after, _LONGEST_WAIT)
+            cache.next_poll = max(cache.next_poll, cache.not_before)
         # the source does not know the name of the Secret
         if app.source.credentials_secret:
             error.hint = error.hint.replace(
                 CREDENTIALS_SECRET, f"Secret {app.namespace}/{app.source.credentials_secret}"
             )
         if isinstance(error, SourceThrottled):
-            error.hint += f"; the next attempt follows in {cache.retry_delay:.0f} s"
+            error.hint += f"; the next attempt follows in {cache.next_poll - self._clock.monotonic():.0f} s"
         cache.poll_error = detached(error)
 
     def _poll_sooner(self, cache: GitCache, app: Application) -> None:
@@ -329,10 +337,12 @@ def _max_age(inputs: ReconcileInput, cache: GitCache, now: float) -> float:
 
 def _seconds_to_poll(inputs: ReconcileInput, cache: GitCache, now: float) -> float:
     """Return the seconds until a poll is due; a push soon after the last poll is debounced, a user request is not."""
-    rest = min(cache.next_poll, cache.last_poll + inputs.app.sync.interval) - now  # the interval may be shorter by now
-    if cache.notified_at is None:
-        return rest
-    return 0.0 if inputs.is_requested else min(rest, cache.last_poll + PUSH_DEBOUNCE - now)
+    due = min(cache.next_poll, cache.last_poll + inputs.app.sync.interval)  # the interval may be shorter by now
+    if cache.notified_at is not None:
+        if inputs.is_requested:
+            return 0.0
+        due = min(due, cache.last_poll + PUSH_DEBOUNCE)
+    return max(due, cache.not_before) - now
 
 
 class QueryDue(Exception):

@@ -304,6 +304,35 @@ def test_a_fetch_that_fails_is_retried_with_the_next_poll(site: Site) -> None:
     assert site.cache.retry_delay == 0
 
 
+def test_no_request_is_sent_before_the_delay_that_a_server_asks_for(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    fetcher = site.make()
+    site.git.failures[""] = 429
+    site.git.retry_after = "900"
+    with pytest.raises(SourceUnavailable, match="the next attempt follows in 900 s") as caught:
+        site.fetch(fetcher)
+    assert caught.value.retry_after == 900
+    requests = site.git.requests
+    site.git.failures.clear()
+    for seconds in (400, 890):  # longer than the interval
+        site.clock.time = seconds
+        site.cache.notified_at = seconds  # a push
+        with pytest.raises(SourceUnavailable):
+            site.fetch(fetcher)
+    assert site.git.requests == requests
+    site.clock.time = 901
+    assert site.fetch(fetcher).id == commit
+
+
+def test_a_server_cannot_stop_the_polls_for_a_day(site: Site) -> None:
+    site.repo.commit({"x/a.yaml": "a: 1"})
+    site.git.failures[""] = 503
+    site.git.retry_after = "86400"
+    with pytest.raises(SourceUnavailable) as caught:
+        site.fetch(site.make())
+    assert caught.value.retry_after == 3600
+
+
 def test_after_a_defect_the_next_reconcile_polls_again(site: Site) -> None:
     commit = site.repo.commit({"x/a.yaml": "a: 1"})
     fetcher = site.make()
