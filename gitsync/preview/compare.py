@@ -16,7 +16,7 @@ from gitsync.objects.change import ABSENT, DRIFT, Change, Risk
 from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
-from gitsync.objects.remote import without_user
+from gitsync.objects.remote import parse_remote, without_user
 from gitsync.objects.tree import Tree
 from gitsync.plan.commit_effect import commit_effect, effect_digest, effect_risk
 from gitsync.plan.normalize import desired_objects
@@ -270,9 +270,10 @@ def _problem(error: GitsyncError) -> str:
     """Return why a folder cannot be compared."""
     # the hint of a build, to allow the repository, does not help here
     if isinstance(error, RemoteNeeded):
-        return (
-            f"{error.location}: a preview does not read {without_user(error.reference)}, which is in another repository"
-        )
+        remote = parse_remote(error.reference)
+        # of a chart, whose reference is written here, its URL
+        wanted = remote.shown if remote is not None and remote.is_chart else without_user(error.reference)
+        return f"{error.location}: a preview does not read {wanted}, which is in another repository"
     return str(error)
 
 

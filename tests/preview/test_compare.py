@@ -150,6 +150,26 @@ def test_a_folder_that_was_broken_before_is_not_compared() -> None:
     assert (change.problem, change.steps) == ("", ())
 
 
+@pytest.mark.parametrize(
+    ("kustomization", "wanted"),
+    [
+        (
+            "helmCharts: [{name: web, repo: 'oci://registry.example.com/charts', version: 1.2.0}]",
+            "oci://registry.example.com/charts/web",
+        ),
+        (
+            "resources: ['https://bot:secret@git.example.com/shop/base.git//app?ref=v1']",
+            "https://git.example.com/shop/base.git//app?ref=v1",
+        ),
+    ],
+)
+def test_what_is_in_another_repository_is_named_and_not_read(kustomization: str, wanted: str) -> None:
+    [change] = compare(BASE, {**BASE, "other/kustomization.yaml": kustomization}).changes
+    assert change.problem == ""
+    assert change.base_problem.startswith("other/kustomization.yaml:1: ")
+    assert f": a preview does not read {wanted}, which is in another repository" in change.base_problem
+
+
 def test_only_folders_below_the_given_paths_are_covered() -> None:
     found = compare(BASE, {**BASE, "base/d.yaml": deployment(replicas=3)}, below=("dev",))
 
