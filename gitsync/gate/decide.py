@@ -64,7 +64,7 @@ def decide(
 
 def decide_deletion(plan: Plan, app: Application, review: Review | None, policy: Policy) -> Verdict:
     """
-    Return whether everything that an application holds may be deleted, because it is being deleted itself.
+    Return whether all objects of a plan may be deleted: those of an Application that is deleted, or data of an Agent.
 
     A user requested that, so neither deletion limits nor windows apply; steps of a class that needs approval, such as
     deleting a volume, still wait for one.

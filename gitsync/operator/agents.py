@@ -322,7 +322,7 @@ class AgentReconciler:
         What is deleted cannot be rolled back, so it is apart from the plan that brings a new revision, and needs an
         approval of its own.
         """
-        # While a rollout runs, its old revision may be needed again, with its data.
+        # While a rollout runs, the revisions that need data still change: one plan follows at its end.
         if rollout.state.goal or not children.data:
             return {}
         # What an Application permitted of the spec does not include the loss of data.

@@ -13,7 +13,8 @@ import pytest
 from gitsync.cli.data_folder import protect, remove_leftovers
 from gitsync.errors import InvalidInput
 
-NOBODY = 65534
+RUN_AS_USER = 65534
+FS_GROUP = 65534
 REFUSED = 2
 
 
@@ -53,7 +54,7 @@ def test_a_volume_of_root_is_used_by_its_group() -> None:
     with tempfile.TemporaryDirectory() as name:
         volume = Path(name)
         (volume / "lost+found").mkdir(mode=0o700)
-        os.chown(volume, 0, NOBODY)
+        os.chown(volume, 0, FS_GROUP)
         volume.chmod(0o2775)
         assert exit_code_as_nobody(lambda: protect(volume)) == 0
         assert oct(volume.stat().st_mode & 0o7777) == "0o2775"
@@ -66,9 +67,9 @@ def exit_code_as_nobody(act: Callable[[], None]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            os.setgroups([NOBODY])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
+            os.setgroups([FS_GROUP])
+            os.setgid(FS_GROUP)
+            os.setuid(RUN_AS_USER)
             act()
         except InvalidInput:
             os._exit(REFUSED)

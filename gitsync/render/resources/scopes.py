@@ -91,7 +91,7 @@ class Scopes:
         gvk = gvk_of(resource.manifest)
         meta = resource.manifest.get("metadata") or {}
         name = meta.get("name")
-        if type(name) is not str:  # nearly all are, and this is computed most of all
+        if type(name) is not str:  # nearly all are; a build computes several ids for each resource
             name = text_of(name)
         if gvk in self._cluster_scoped:
             return Id(gvk, NOT_NAMESPACED, name)

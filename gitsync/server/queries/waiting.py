@@ -37,7 +37,7 @@ def await_plans(engine: Backend, digests: Mapping[str, str]) -> None:
         return
     end = time.monotonic() + _BEHIND
     while True:
-        # before the look: what is published after it has a higher number
+        # read first: a view that is published from here on has a higher number, so that the wait below ends
         newest = engine.view.bounds[1]
         views = [engine.view.application(key) for key in digests]
         plans = [view.plan.digest if view is not None and view.plan is not None else "" for view in views]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 import pytest
@@ -111,18 +111,20 @@ def test_a_commit_that_waits_is_no_drift(site: Open) -> None:
     assert "No object differs because of a change in the cluster" in site([view]).get("/drift").text
 
 
+def drift_repair(step: Step, started: datetime) -> SyncRecord:
+    """Return a sync of half a second that corrected drift in one step."""
+    commit = Commit("c" * 40)
+    outcome = Outcome.SUCCEEDED
+    return SyncRecord("gitsync/shop", commit, "drift", started, 500, outcome, step.risk, "d", steps=(step,))
+
+
 def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
     opened = site([application()])
     owner = {"manager": "kubectl", "operation": "Update", "time": (NOW - timedelta(minutes=6)).isoformat()}
     item = {"path": ".spec.replicas", "live": 4, "desired": 1, "owners": [owner]}
     step = Step("apps/Deployment/shop/web", "update", "Safe", "", Outcome.SUCCEEDED, differences=(item,))
     for minutes in (300, 200, 5):
-        started = NOW - timedelta(minutes=minutes)
-        opened.engine.records.save(
-            SyncRecord(
-                "gitsync/shop", Commit("c" * 40), "drift", started, 500, Outcome.SUCCEEDED, "Safe", "d", steps=(step,)
-            )
-        )
+        opened.engine.records.save(drift_repair(step, NOW - timedelta(minutes=minutes)))
     past = opened.get("/drift").text.partition('id="past"')[2]
     assert re.search(r'<td>kubectl</td><td class="num" data-label="Times">3</td>', past)
     assert "60.5 s" in past
@@ -133,12 +135,7 @@ def test_corrected_drift_is_counted_by_field_and_manager(site: Open) -> None:
 def test_a_deletion_that_was_undone_is_corrected_drift(site: Open) -> None:
     opened = site([application()])
     step = Step("apps/Deployment/shop/web", "create", "Moderate", "", Outcome.SUCCEEDED)
-    started = NOW - timedelta(minutes=5)
-    opened.engine.records.save(
-        SyncRecord(
-            "gitsync/shop", Commit("c" * 40), "drift", started, 500, Outcome.SUCCEEDED, "Moderate", "d", steps=(step,)
-        )
-    )
+    opened.engine.records.save(drift_repair(step, NOW - timedelta(minutes=5)))
     past = opened.get("/drift").text.partition('id="past"')[2]
     assert re.search(r'<th scope="row">\s*deleted\s*</th>', past)
     assert "Deployment web" in past
