@@ -108,7 +108,8 @@ def _at_step(context: RolloutContext, canary: Canary, waiting: str) -> Rollout:
     if analysis.is_pending:
         return Rollout(state=state, layout=layout, weight=step.weight, waiting="the analysis")
     if analysis.absent:
-        return _without_data(context, Rollout(state=state, layout=layout, weight=step.weight), -pause)
+        seconds = min(-pause, context.observed.watched_seconds)
+        return _without_data(context, Rollout(state=state, layout=layout, weight=step.weight), seconds)
     return advance_canary(context.at(state.next_step(context.observed.now)), canary)
 
 
