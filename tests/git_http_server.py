@@ -28,7 +28,8 @@ class GitServer:
     sent with the header ``retry_after``. ``page`` is a web page that answers every request, ``redirects`` maps a path
     to where it redirects. ``cut`` closes the connection of one request, by its number or of ``EVERY``, after a part of
     its answer, from 0 to 1. ``is_old`` answers by the first version of Git's protocol only.
-    ``listings`` counts polls, ``packs`` fetches, ``requests`` all requests, ``connections`` those that were opened.
+    ``listings`` counts polls, ``packs`` fetches, ``failed`` what ``failures``, ``page`` and ``redirects`` answered,
+    ``requests`` all requests, ``connections`` those that were opened.
     """
 
     def __init__(self, folder: Path, certificate: Certificate | None = None) -> None:
@@ -42,6 +43,7 @@ class GitServer:
         self.cut: tuple[int, float] = (0, 0.0)
         self.failures: dict[str, int] = {}
         self.requests = 0
+        self.failed = 0
         self.retry_after = ""
         self.connections = 0
         self.listings = 0
@@ -51,9 +53,10 @@ class GitServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._scheme = "https" if certificate else "http"
-        if certificate:
-            context = certificate.server_context()
-            self._server.socket = context.wrap_socket(
+        self.context = certificate.server_context() if certificate else None
+        """With what it serves; another certificate can be loaded into it."""
+        if self.context:
+            self._server.socket = self.context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -148,6 +151,8 @@ def _handler(server: GitServer) -> type[BaseHTTPRequestHandler]:
             old = next((old for old in server.redirects if path.startswith(old)), "")
             code = 301 if old else server.failure(f"{self.path}{' fetch' if b'command=fetch' in body else ''}")
             if code or server.page:
+                with server.lock:
+                    server.failed += 1
                 self.send_response(code or 200)
                 if old:
                     self.send_header("Location", self.path.replace(old, server.redirects[old], 1))

@@ -12,6 +12,7 @@ import base64
 import dataclasses
 import functools
 import secrets
+import ssl
 import tempfile
 import threading
 import time
@@ -133,6 +134,24 @@ class Sandbox:
         """The certificate that clients of ``tls_url`` trust, as PEM."""
         return self._certificate.authority
 
+    def rotate(self) -> None:
+        """
+        Serve with a new certificate of a new authority from now on, and end all connections.
+
+        Clients need the new ``kubeconfig``. A sandbox with a ``data`` folder has its kept certificate again after a
+        restart.
+        """
+        certificate = make_certificate()
+
+        def replace(cluster: SandboxCluster) -> None:
+            certificate.load(self._tls)
+            self._certificate = certificate
+            if self.controllers is not None:
+                self.controllers.behaviour.ca_certificate = certificate.authority
+            self._disconnect()
+
+        self.call(replace)
+
     def inject(self, fault: InjectedFault) -> None:
         """Set a fault, which matching requests have from now on; see ``gitsync.sandbox.faults``."""
         self.call(lambda cluster: self._admin.inject(fault))
@@ -221,7 +240,8 @@ class Sandbox:
 
     def _listen(self, closing: AsyncExitStack) -> None:
         factory = serve_on(self._application.handle, self._connections)
-        listener = Listener(factory, self._certificate.server_context(), self._wanted_port)
+        self._tls: ssl.SSLContext = self._certificate.server_context()
+        listener = Listener(factory, self._tls, self._wanted_port)
         # Callbacks run in reverse order: the listener closes first, so no new connection comes.
         closing.callback(self._disconnect)
         closing.callback(listener.close)

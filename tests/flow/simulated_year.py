@@ -1,9 +1,11 @@
 """
 Let two replicas live through a year in hours: ``python -m tests.flow.simulated_year --syncs 30000``.
 
-Commits change all Applications, and between them come the events of ``EVENTS``, spread evenly. It ends with the first
-thing that is lost or stuck, and prints what the controllers use: memory, descriptors, threads, disk and database have
-to stay flat. ``--other CHECKOUT`` is another version, with which a replica runs in turn.
+Commits change all Applications, and between them come the events of ``EVENTS``, spread evenly. Beside them, further
+Applications poll repositories that the Git server does not have. It ends with the first thing that is lost or stuck:
+each commit has to be synced by each Application, with its record of history and of the audit. Memory, descriptors,
+threads, disk and database have to stay flat (``check_flat``). ``--other CHECKOUT`` is another version, with which a
+replica runs in turn.
 """
 
 from __future__ import annotations
@@ -16,28 +18,39 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+import yaml
 
+from gitsync.cluster.client import DirectClient
+from gitsync.cluster.kubernetes import KubernetesCluster
+from gitsync.errors import RecordUnavailable
+from gitsync.files import PRIVATE, write_file
+from gitsync.objects.record import Outcome
 from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.sandbox.faults import FaultKind, InjectedFault
+from gitsync.sandbox.http.transport.tls import make_certificate
 from gitsync.sandbox.server import Sandbox
 from tests import postgres, replicas
-from tests.flow.environment import World, is_synced
+from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map, deployment
 from tests.flow.tcp_proxy import Proxy
+from tests.git_http_server import GitServer
 from tests.small_disk import fill, small_disk
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-LEASE = 5.0
 PATIENCE = 600.0
 YEAR = 30_000
 """Syncs of a year."""
+RETRY = 3.0
+"""Seconds from a failed poll of a repository to the next one."""
+AUDIT = 10_000
+"""Audit records that the replicas keep: with all of a year the database could not be flat."""
 
 
 @dataclass(slots=True)
@@ -46,17 +59,39 @@ class Life:
 
     world: World
     line: Proxy
+    git: GitServer
     server: postgres.Postgres
     database: str
     other: Path
     names: tuple[str, ...]
+    records: SqlRecords
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     commits: int = 0
+    without_history: int = 0
+    """Syncs that the audit has and the history has not."""
+    account: str = ""
+    """The ServiceAccount of the replicas."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file of the replicas."""
+        return self.world.folder / "replicas.kubeconfig"
+
+    @property
+    def authority(self) -> Path:
+        """The file with the certificate of the Git server's authority."""
+        return self.world.folder / "git-ca.crt"
 
     def start(self, name: str, checkout: Path = ROOT) -> None:
         """Start a replica, of another version where its checkout is named."""
-        settings = {"GITSYNC_REPLICAS": "true", "GITSYNC_LEASE_SECONDS": str(LEASE), "GITSYNC_DATABASE": self.database}
-        script = [sys.executable, str(ROOT / "tests/flow/controller_process.py"), str(self.world.kubeconfig)]
+        settings = {
+            "GITSYNC_REPLICAS": "true",
+            "GITSYNC_DATABASE": self.database,
+            "GITSYNC_AUDIT_RECORDS": str(AUDIT),
+            "GITSYNC_GIT_CA": str(self.authority),
+        }
+        # each version has a script that knows its settings
+        script = [sys.executable, str(checkout / "tests/flow/controller_process.py"), str(self.kubeconfig)]
         environment = {**os.environ, **settings, "PYTHONPATH": str(checkout)}
         log = (self.world.folder / f"{name}.log").open("ab")
         self.processes[name] = subprocess.Popen(
@@ -77,20 +112,89 @@ class Life:
         return self.world.repo.commit(f"commit {self.commits}", files)
 
     def all_synced(self, commit: str) -> None:
-        """Wait until all Applications are synced to a commit."""
+        """Wait until all Applications are synced to a commit, and until the audit has that; count it in the history."""
 
         def are_synced() -> bool:
             statuses = self.world.statuses()
             return all(is_synced(statuses[name], commit) for name in self.names)
 
         until(are_synced, PATIENCE, lambda: str(self.world.statuses())[:3000])
+        until(lambda: not self.without_audit(commit), PATIENCE, lambda: str(self.without_audit(commit)))
+        newest = self.records.history(limit=5 * len(self.names))
+        recorded = {item.application for item in newest if item.commit.id == commit and item.outcome is _SUCCEEDED}
+        # a replica that ends between the last write and the record leaves the audit alone
+        self.without_history += len(self.owners - recorded)
+
+    @property
+    def owners(self) -> set[str]:
+        """The Applications as records name them."""
+        return {f"{NAMESPACE}/{name}" for name in self.names}
+
+    def without_audit(self, commit: str) -> set[str]:
+        """Return the Applications whose write of a commit has no record of its success."""
+        try:
+            newest = self.records.audit_records(limit=20 * len(self.names))
+        except RecordUnavailable:  # a connection from before a restart of the database
+            return self.owners
+        written = {
+            item.application
+            for item in newest
+            if item.commit == commit and item.resource and item.outcome is _SUCCEEDED
+        }
+        return self.owners - written
+
+    def sign_in(self) -> None:
+        """Give the replicas a new account and password, and end what was accepted until now."""
+        former = self.account
+        self.account = f"life-{self.commits}"
+        self.world.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": self.account, "namespace": NAMESPACE},
+            }
+        )
+        self.world.apply(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "life"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [
+                    {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+                    for name in (former, self.account)
+                    if name
+                ],
+            }
+        )
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = self.world.client.send("POST", f"{accounts}/{self.account}/token", request)
+        config = yaml.safe_load(self.world.sandbox.kubeconfig(self.world.kubeconfig).read_text(encoding="utf-8"))
+        config["users"][0]["user"] = {"token": answer["status"]["token"]}
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.line.port}"
+        write_file(self.kubeconfig, yaml.safe_dump(config), PRIVATE)
+        if former:
+            self.world.client.send("DELETE", f"{accounts}/{former}", {})
+        password = f"password {self.commits}"
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git", "namespace": NAMESPACE}}
+        self.world.apply({**secret, "stringData": {"username": "git", "password": password}})
+        self.git.accepted = {f"git:{password}"}
+
+
+_SUCCEEDED = Outcome.SUCCEEDED
 
 
 def force_push(life: Life) -> None:
-    """Replace the newest commit by another one, which a user then requests."""
+    """Replace the newest commit by another one until every Application has refused it, and push the former again."""
     life.world.repo.git("commit", "-q", "--amend", "-m", f"forced {life.commits}")
     life.world.repo.push()
-    # a forced push is rejected until a commit follows that contains what was applied, or a person decides
+
+    def are_refused() -> bool:
+        statuses = life.world.statuses()
+        return all("non-fast-forward" in str(statuses[name]) for name in life.names)
+
+    until(are_refused, PATIENCE, lambda: str(life.world.statuses())[:3000])
     life.world.repo.git("reset", "-q", "--hard", "HEAD@{1}")
     life.world.repo.push()
 
@@ -136,12 +240,13 @@ def killed(life: Life) -> None:
 
 
 def rotated(life: Life) -> None:
-    """Write the kubeconfig again, as a rotation of credentials does."""
-    file = life.world.kubeconfig
-    text = file.read_text(encoding="utf-8")
-    new = file.with_suffix(".new")
-    new.write_text(text, encoding="utf-8")
-    new.rename(file)
+    """Replace certificates and authorities of API server and Git server, the token, and the password of Git."""
+    life.world.sandbox.rotate()
+    certificate = make_certificate()
+    assert life.git.context is not None
+    certificate.load(life.git.context)
+    write_file(life.authority, certificate.authority, PRIVATE)
+    life.sign_in()
 
 
 EVENTS: dict[Callable[[Life], None], int] = {
@@ -151,9 +256,18 @@ EVENTS: dict[Callable[[Life], None], int] = {
     database: 10,
     disk: 5,
     rotated: 12,
-    killed: 52,
+    killed: 12,
 }
 """What happens how often in a year."""
+
+
+GROWTH = 1.15
+"""How much more may be used at the end than after a fifth, as a factor, and besides in MiB or numbers:"""
+SLACK = {
+    f"{name} {what}": slack
+    for name in "ab"
+    for what, slack in {"memory": 10, "threads": 4, "descriptors": 10, "disk": 3}.items()
+} | {"database": 3}
 
 
 def usage(life: Life) -> dict[str, float]:
@@ -177,7 +291,9 @@ def usage(life: Life) -> dict[str, float]:
 def live(life: Life, syncs: int, seconds: float) -> Counter[str]:
     """Let this many syncs happen with their share of the events, or as many as the time allows; return the counts."""
     counts: Counter[str] = Counter()
+    samples: list[dict[str, float]] = []
     began = time.monotonic()
+    failed = life.git.failed
     while counts["syncs"] < syncs and time.monotonic() - began < seconds:
         life.all_synced(life.commit())
         counts["syncs"] += len(life.names)
@@ -188,8 +304,24 @@ def live(life: Life, syncs: int, seconds: float) -> Counter[str]:
                 counts[event.__name__] += 1
                 life.all_synced(life.commit())
                 counts["syncs"] += len(life.names)
-        print(f"{time.monotonic() - began:.0f} s", dict(counts), usage(life), flush=True)
+        samples.append(usage(life))
+        elapsed = time.monotonic() - began
+        rate = (life.git.failed - failed) * 60 / elapsed
+        line = f"{rate:.0f} failed polls a minute, {life.without_history} not in the history"
+        print(f"{elapsed:.0f} s", dict(counts), line, samples[-1], flush=True)
+    check_flat(samples)
     return counts
+
+
+def check_flat(samples: Sequence[dict[str, float]]) -> None:
+    """Compare the most that was used in the last fifth of the samples with that from 20 to 40 % of them."""
+    fifth = len(samples) // 5
+    if not fifth:
+        return
+    for name, slack in SLACK.items():
+        early, late = (max(sample[name] for sample in part) for part in (samples[fifth : 2 * fifth], samples[-fifth:]))
+        print(f"{name}: {early} at the beginning, {late} at the end")
+        assert late <= GROWTH * early + slack, f"{name} grew from {early} to {late}"
 
 
 def main() -> None:
@@ -198,28 +330,38 @@ def main() -> None:
     parser.add_argument("--syncs", type=int, default=YEAR)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--applications", type=int, default=20)
+    parser.add_argument("--failing", type=int, default=100, help="repositories that the Git server does not have")
     parser.add_argument("--other", type=Path, default=ROOT)
     options = parser.parse_args()
     names = tuple(f"app{number}" for number in range(options.applications))
     bin = postgres.programs()
     assert bin is not None, "PostgreSQL is needed"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that what runs beside it ends too
     with (
         tempfile.TemporaryDirectory() as place,
         Sandbox() as sandbox,
         Proxy(int(sandbox.url.rpartition(":")[2])) as line,
+        GitServer(Path(place) / "git", make_certificate()) as git,
         postgres.running(bin) as server,
         small_disk(Path(place) / "a", "256m"),
     ):
-        folder = Path(place)
-        world = World(folder, sandbox)
-        world.kubeconfig.write_text(
-            world.kubeconfig.read_text().replace(sandbox.url.rpartition(":")[2], str(line.port))
-        )
-        life = Life(world, line, server, replicas.new_database(server.url), options.other, names)
+        world = World(Path(place), sandbox)
+        world.client.close()
+        # certificates and tokens are replaced, and the line is cut: what tests do here passes neither
+        world.client = DirectClient(sandbox.answer)
+        world.cluster = KubernetesCluster(world.client)
+        url = replicas.new_database(server.url)
+        life = Life(world, line, git, server, url, options.other, names, SqlRecords(RecordDatabase(url)))
+        git.failures["/absent"] = 404
+        rotated(life)
         world.namespace("shop")
         world.repo.commit("web", {f"{name}/web.yaml": deployment(f"{name}-web", replicas=1) for name in names})
-        for name in names:
-            world.application(name, destination={"namespace": "shop"}, sync={"retry": {"backoff": {"max": "5s"}}})
+        repositories = dict.fromkeys(names, ("origin", 1.0))
+        repositories |= {f"absent{number}": (f"absent{number}", RETRY) for number in range(options.failing)}
+        for name, (repository, interval) in repositories.items():
+            source = {"repoURL": git.url(f"{repository}.git"), "credentials": {"secretRef": {"name": "git"}}}
+            sync = {"interval": f"{interval:.0f}s", "retry": {"backoff": {"max": "5s"}}}
+            world.application(name, source=source, destination={"namespace": "shop"}, sync=sync)
         try:
             life.start("a")
             life.start("b")
@@ -230,12 +372,15 @@ def main() -> None:
             live_deployments = world.client.get(deployments)["items"]
             assert {item["metadata"]["uid"] for item in live_deployments} == uids, "a workload was replaced"
             assert {item["metadata"]["generation"] for item in live_deployments} == {1}, "a workload was changed"
-            records = SqlRecords(RecordDatabase(life.database))
-            print("done:", dict(counts), "audit records:", len(records.audit_records(limit=10**9)))
-            records.close()
+            assert not life.records.verify(), life.records.verify()
+            assert not life.records.unresolved(), life.records.unresolved()
+            print("done:", dict(counts))
         finally:
             for name in life.processes:
                 life.end(name)
+            for name in life.processes:
+                print(f"end of the log of {name}:", (world.folder / f"{name}.log").read_text()[-3000:])
+            life.records.close()
             world.close()
 
 

@@ -7,11 +7,18 @@ import json
 import socket
 import ssl
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitsync.cluster.client import Client as KubernetesClient
+from gitsync.cluster.client import Connection
+from gitsync.errors import ClusterUnavailable
+from gitsync.sandbox.server import Sandbox
 from tests.sandbox.http_client import Client
+from tests.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -155,6 +162,26 @@ def test_who_does_not_trust_it_gets_no_answer(api: Client) -> None:
         connection.request("GET", "/version")
     connection.close()
     assert api.get("/healthz").status == 200
+
+
+def test_a_new_certificate_is_trusted_by_whoever_reads_the_new_kubeconfig(tmp_path: Path) -> None:
+    with Sandbox(controllers=False) as sandbox:
+        client = KubernetesClient(Connection(str(sandbox.kubeconfig(tmp_path / "config"))))
+        former = sandbox.authority
+        assert client.get("/api/v1/namespaces")["items"]
+        sandbox.rotate()
+        assert sandbox.authority != former
+        with pytest.raises(ClusterUnavailable, match="certificate"):
+            client.get("/api/v1/namespaces")
+        sandbox.kubeconfig(tmp_path / "config")
+        until(lambda: _is_answered(client))
+        client.close()
+
+
+def _is_answered(client: KubernetesClient) -> bool:
+    with suppress(ClusterUnavailable):
+        return bool(client.get("/api/v1/namespaces")["items"])
+    return False
 
 
 def test_many_clients_at_once_all_get_their_answer(api: Client) -> None:

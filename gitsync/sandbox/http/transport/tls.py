@@ -27,12 +27,16 @@ class Certificate:
         """Return the context to serve with."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
+        self.load(context)
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Serve new connections of a context with this certificate, in the place of the one it had."""
         with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only
             file = Path(folder) / "server.pem"
             file.touch(mode=0o600)
             file.write_text(self.certificate + self.key, encoding="ascii")
             context.load_cert_chain(file)
-        return context
 
 
 def make_certificate(now: datetime | None = None) -> Certificate:
