@@ -74,6 +74,28 @@ def schema_of(model: type[Spec]) -> dict[str, Any]:
     return _structural(document, document.get("$defs", {}))
 
 
+def defined_schema(model: type[Spec]) -> dict[str, Any]:
+    """Return the schema of a spec in its definition, which adds no field to an Application."""
+    schema = schema_of(model)
+    # the validation rules of Agents and their systems read fields that the definition sets
+    return _without_defaults(schema) if model in (ApplicationSpec, ApplicationSetSpec) else schema
+
+
+def _without_defaults(schema: Any) -> Any:
+    """
+    Return a schema that sets no field which a user did not write.
+
+    A controller of an older version refuses fields that it does not know, so one that the definition of a newer version
+    had set by itself would stop it from syncing anything.
+    """
+    if isinstance(schema, list):
+        return [_without_defaults(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # a property may have that name: its value is a schema
+    return {key: _without_defaults(item) for key, item in schema.items() if key != "default" or isinstance(item, dict)}
+
+
 def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """Return a schema without references, unions with null, titles, and defaults that mean absent."""
     if "anyOf" in schema and "x-kubernetes-int-or-string" not in schema:  # the other one is null
@@ -109,7 +131,7 @@ def _definition(name: str, model: type[Spec]) -> str:
     frame = yaml.load((ROOT / "tools" / f"{name}_crd.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     frame["metadata"]["annotations"] = {VERSION_ANNOTATION: __version__}
     version = frame["spec"]["versions"][0]
-    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema_of(model)
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"] = defined_schema(model)
     return f"# {_NOTE}\n{yaml.dump(frame, Dumper=_Plain, sort_keys=False, width=120)}"
 
 

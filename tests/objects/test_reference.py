@@ -12,11 +12,11 @@ import pytest
 from gitsync.agents.model.agent import AgentSpec
 from gitsync.agents.model.system import SystemSpec
 from gitsync.applicationsets.model import ApplicationSetSpec
-from gitsync.crds import application_crd, definitions
+from gitsync.crds import definitions
 from gitsync.objects.application import ApplicationSpec
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.parsing import Spec
-from tools.make_reference import ROOT, outputs, schema_of
+from tools.make_reference import ROOT, defined_schema, outputs, schema_of
 
 
 @pytest.mark.parametrize("file", outputs(), ids=lambda file: file.name)
@@ -49,14 +49,14 @@ SPECS = (ApplicationSpec, ApplicationSetSpec, AgentSpec, SystemSpec)
 )
 def test_the_definitions_are_structural_and_explained(definition: Manifest, model: type[Spec]) -> None:
     found = dict(members(_schema(definition)))
-    assert found["spec"] == schema_of(model)
+    assert found["spec"] == defined_schema(model)
     assert [path for path, schema in found.items() if not schema.keys() & {"type", *_ANY}] == []
     described = {path for path, schema in found.items() if schema.get("description")}
     assert {path for path in found if not path.endswith("[]")} - described == set()
 
 
 def test_a_duration_is_a_string_with_its_default() -> None:
-    found = dict(members(_schema(application_crd())))
+    found = dict(members(schema_of(ApplicationSpec)))
     assert found["spec.sync.interval"] | {"description": ""} == {
         "description": "",
         "type": "string",
@@ -65,6 +65,11 @@ def test_a_duration_is_a_string_with_its_default() -> None:
         "minLength": 1,
         "pattern": "^([0-9]{1,4}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$",
     }
+
+
+@pytest.mark.parametrize("definition", definitions()[:2], ids=["app", "set"])
+def test_the_definition_of_what_syncs_sets_no_field_that_an_older_version_would_refuse(definition: Manifest) -> None:
+    assert [path for path, schema in members(_schema(definition)) if "default" in schema] == []
 
 
 def test_links_to_the_reference_lead_somewhere() -> None:
