@@ -17,6 +17,8 @@ _log = logging.getLogger(__name__)
 
 Item = dict[str, Any]
 
+# seconds between two attempts of a watch: what an outage of the API server left is seen this soon after its end
+_LONGEST_PAUSE = 10.0
 # seconds after which a watch counts as successful and resets the backoff; an event does so at once
 _USEFUL = 5.0
 
@@ -104,7 +106,7 @@ class Reflector:
         self.error: GitsyncError | None = None
         self._collection = collection
         self._store = store
-        self._backoff = backoff or Backoff(initial=0.2, max=30.0)
+        self._backoff = backoff or Backoff(initial=0.2, max=_LONGEST_PAUSE)
         self._on_state = on_state
         self._failures = 0
         self._useful = False
@@ -171,7 +173,7 @@ class Reflector:
         """List again after ``delay`` seconds: what the watch reported may not be as the server has it."""
         with self._requests:
             self._relist_delay = delay
-            self._wake.set()  # a list that failed may wait for half a minute otherwise
+            self._wake.set()  # a list that failed may wait for seconds otherwise
         watch = self._open
         if watch is not None:
             watch.close()

@@ -40,6 +40,8 @@ from tests.waiting import until
 IS_COMPLETE = os.environ.get("GITSYNC_OUTAGES") == "all"
 NAMES = ("app0", "app1", "app2")
 """As many as one message has in common."""
+HEALED = 15.0
+"""Seconds from the end of an outage until everything is as before."""
 
 
 class Inbox:
@@ -398,6 +400,7 @@ def test_an_outage_is_one_message_and_heals_by_itself(rig: Rig, tmp_path: Path, 
         assert re.search(kind.cause, failure.text), failure.text
     assert is_ready is kind.is_ready
     assert workloads(rig.world) == running
+    assert seconds < HEALED
     print(f"{name}: healed {seconds:.1f} s after its end; {[notice.title for notice in rig.inbox.notices]}")
     if shutil.which("promtool"):
         assert evaluated(tmp_path, _recorded(before, during, later, kind.settled), kind.alert) == ""
