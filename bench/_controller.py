@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# `gitsync run` imports its modules without a search for garbage too, and freezes what they define
+# `gitsync run` imports its modules without a search for garbage too
 gc.disable()
 
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
@@ -28,7 +28,6 @@ from gitsync.server.metrics import process_text  # noqa: E402
 from gitsync.settings import Settings  # noqa: E402
 from gitsync.wiring import Engine, build_controller  # noqa: E402
 
-gc.freeze()
 gc.enable()
 
 

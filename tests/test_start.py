@@ -81,13 +81,3 @@ def test_the_controller_loads_no_schema_library_before_the_first_schema() -> Non
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
-
-
-def test_the_controller_asks_git_for_its_version_without_gitpython() -> None:
-    code = (
-        "import sys, gitsync.wiring, gitsync.source.git as git; git.can_leave_out_files(); print('git' in sys.modules)"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "False\n"

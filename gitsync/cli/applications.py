@@ -16,6 +16,7 @@ from gitsync.errors import InvalidInput, Rejected
 from gitsync.objects.application import Application, followed_source, parse_application
 from gitsync.objects.keys import API_VERSION, GIT_CHANGED, HINT_MANAGER, PINNED_FROM, REQUEST_MANAGER, REQUESTED_SYNC
 from gitsync.objects.manifest import Manifest, annotations_of, at
+from gitsync.objects.record import AuditHead
 from gitsync.objects.urls import revisions_of
 from gitsync.source.validation import is_commit
 
@@ -46,6 +47,18 @@ def readable(manifests: Iterable[Manifest]) -> Iterator[Application]:
     for manifest in manifests:
         with contextlib.suppress(InvalidInput):
             yield parse_application(manifest)
+
+
+def kept_heads(client: Client) -> list[AuditHead]:
+    """Return the heads of the audit chain that the statuses of Applications keep."""
+    heads = (
+        AuditHead.from_json(
+            at(app, "status", "audit"),
+            f"the status of Application {at(app, 'metadata', 'namespace')}/{at(app, 'metadata', 'name')}",
+        )
+        for app in all_applications(client)
+    )
+    return [head for head in heads if head is not None]
 
 
 def one_application(client: Client, namespace: str, name: str) -> Manifest:

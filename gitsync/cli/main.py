@@ -53,14 +53,11 @@ class LazyGroup(TyperGroup):
 
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Return a command by importing its module: the function of its name there, or the group that it is."""
-    # What modules define stays until the end: searching it for garbage takes a tenth of their import. So does the first
-    # search after it, unless it is frozen: once, since a process that runs several commands would keep their garbage.
+    # What modules define stays until the end: searching it for garbage takes a tenth of their import.
     gc.disable()
     try:
         module = import_module(f"gitsync.cli.commands.{_MODULE_OF.get(name, name)}")
     finally:
-        if not gc.get_freeze_count():
-            gc.freeze()
         gc.enable()
     target = getattr(module, name.replace("-", "_"))
     if not isinstance(target, typer.Typer):

@@ -290,7 +290,6 @@ class RolloutObserver:
         self._cluster = ports.cluster
         self._live = ports.live
         self._clock = ports.clock
-        self._began = ports.clock.monotonic()
         self._evaluations = EvaluationReader(ports)
         self._analysis = analysis
 
@@ -348,7 +347,6 @@ class RolloutObserver:
         return replace(
             observed,
             now=self._clock.now(),
-            watched_seconds=self._clock.monotonic() - self._began,
             wanted=_wanted(agent, live.get(state.home)),
             workloads={
                 track: workload_of(manifest, agent.name, self._crash(manifest)) for track, manifest in live.items()

@@ -108,11 +108,12 @@ class Records(Reviews, Protocol):
         ...
 
     # heads from elsewhere, since a writer of the database can replace a whole chain by another valid one
-    def verify(self, heads: Iterable[AuditHead] = ()) -> tuple[str, ...]:
+    def verify(self, heads: Iterable[AuditHead] = (), *, first: int = 0) -> tuple[str, ...]:
         """
         Return the errors of the audit chain, one line each; empty when it is intact.
 
-        ``heads`` are those that other places keep; each must be in the chain.
+        ``heads`` are those that other places keep; each must be in the chain. With ``first`` the links from that one on
+        are read alone.
         """
         ...
 

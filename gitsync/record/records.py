@@ -215,10 +215,10 @@ class SqlRecords:
             newest = connection.execute(select(func.max(ADVICE.c.id))).scalar_one()
             connection.execute(delete(ADVICE).where(ADVICE.c.id <= newest - _ANSWERS))
 
-    def verify(self, heads: Iterable[AuditHead] = ()) -> tuple[str, ...]:
-        """Return what is wrong with the audit chain, one line each; see the port."""
+    def verify(self, heads: Iterable[AuditHead] = (), *, first: int = 0) -> tuple[str, ...]:
+        """Return what is wrong with the audit chain, from a link on, one line each; see the port."""
         with self._database.reading() as connection:
-            return (*broken(connection), *lost(connection, chain(heads, self._heads.kept())))
+            return (*broken(connection, first), *lost(connection, chain(heads, self._heads.kept())))
 
     def trim(self, now: datetime, *, before: datetime | None = None, keep: int = 0) -> int:
         """Drop the oldest audit records, and return how many; see the port."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import resource
 import selectors
 import shutil
@@ -52,8 +51,6 @@ REMOTE = "upstream"
 """The name of the Git server's repository in the environment for talking to it."""
 # the first patch of a minor version of Git 2 that knows GIT_NO_LAZY_FETCH; all since 2.45 do (Git's release notes)
 _WITHOUT_LAZY_FETCHES = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
-_VERSION = re.compile(r"git version (\d+)\.(\d+)(?:\.(\d+))?")
-"""What ``git version`` prints first; vendors add words of their own."""
 
 
 class GitFailed(Exception):
@@ -83,12 +80,9 @@ def require_git() -> None:
 @cache
 def can_leave_out_files() -> bool:
     """Return whether this git can be kept from fetching by itself, without end, what a server left out."""
-    # not GitPython: to import it takes the controller 60 ms and 5 MiB, and starts git three times
-    printed = subprocess.run(("git", "version"), env=environment(()), capture_output=True, check=False).stdout.decode()
-    version = _VERSION.match(printed)
-    if version is None:
-        return False
-    major, minor, patch = (int(number or 0) for number in version.groups())
+    from git import Git  # a render process never asks, and would load all of GitPython
+
+    major, minor, patch, *_ = (*Git().version_info, 0, 0, 0)
     first_patch = _WITHOUT_LAZY_FETCHES.get(minor, 0 if minor >= 45 else None)
     return major > 2 or (major == 2 and first_patch is not None and patch >= first_patch)
 

@@ -72,7 +72,7 @@ _ARCHITECTURE_AT: Final = 4
 _FAMILY_AT: Final = 16
 """Where ``struct seccomp_data`` has the first argument, in little-endian order."""
 
-_PROCESSES: Final = "/proc"
+_PROCESSES: Final = Path("/proc")
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -97,7 +97,7 @@ class Concealed:
         own = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).resolve().parent.parent)
         return cls(tuple(hidden), (*shown, *own, *programs))
 
-    def readable(self, *own: Path) -> Iterator[str]:
+    def readable(self, *own: Path) -> Iterator[Path]:
         """
         Yield the folders and files that together have all but what is hidden and what processes show in ``/proc``.
 
@@ -105,10 +105,10 @@ class Concealed:
         """
         # Landlock lets a process read the environment of others, which the controller has its tokens in.
         concealed = {path.resolve() for path in self.hidden}
-        above = {str(parent) for path in (*concealed, Path(_PROCESSES, "1")) for parent in path.parents}
-        yield from _roots("/", set(map(str, concealed)), above)
-        yield from map(str, own)
-        yield from (str(path.resolve()) for path in self.shown)
+        above = {parent for path in (*concealed, _PROCESSES / "1") for parent in path.parents}
+        yield from _roots(Path("/"), concealed, above)
+        yield from own
+        yield from (path.resolve() for path in self.shown)
 
 
 def restrict(hidden: Iterable[Path] = (), shown: Iterable[Path] = ()) -> bool:
@@ -124,7 +124,7 @@ def restrict(hidden: Iterable[Path] = (), shown: Iterable[Path] = ()) -> bool:
     if ruleset < 0:
         return False
     try:
-        for path in Concealed(tuple(hidden), tuple(shown)).readable(Path(_PROCESSES, str(os.getpid()))):
+        for path in Concealed(tuple(hidden), tuple(shown)).readable(_PROCESSES / str(os.getpid())):
             _allow(ruleset, path, _READ)
         # git discards output there
         _allow(ruleset, Path(os.devnull), _READ_FILE | _WRITE_FILE)
@@ -282,26 +282,24 @@ def forbid_sockets() -> bool:
     return bool(_LIBC.prctl(_SET_SECCOMP, _FILTER, ctypes.c_char_p(filters), 0, 0) == 0)
 
 
-def _roots(folder: str, hidden: set[str], above: set[str]) -> Iterator[str]:
+def _roots(folder: Path, hidden: set[Path], above: set[Path]) -> Iterator[Path]:
     """Yield the folders and files at or below a folder that together have all but processes and what is hidden."""
-    if folder in hidden:
+    if folder in hidden or (folder.parent == _PROCESSES and folder.name.isdecimal()):
         return
     if folder not in above:
         yield folder
         return
     try:
-        # Beside what is hidden there may be thousands of files, as in /tmp: a Path of each takes as long as all rules.
-        with os.scandir(folder) as entries:
-            # the target of a link is allowed where it is, unless it is hidden
-            below = [(entry.name, entry.path) for entry in entries if not entry.is_symlink()]
+        entries = sorted(folder.iterdir())
     except OSError:  # what cannot be listed cannot be allowed either
         return
-    for name, path in below:
-        if folder != _PROCESSES or not name.isdecimal():
-            yield from _roots(path, hidden, above)
+    for entry in entries:
+        # the target of a link is allowed where it is, unless it is hidden
+        if not entry.is_symlink():
+            yield from _roots(entry, hidden, above)
 
 
-def _allow(ruleset: int, path: Path | str, rights: int) -> None:
+def _allow(ruleset: int, path: Path, rights: int) -> None:
     """Allow rights at and below a path; one that is gone or cannot be opened stays forbidden."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)

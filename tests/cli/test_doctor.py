@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,71 @@ def test_a_database_that_does_not_answer_is_missing(shop: Shop, monkeypatch: pyt
     assert "the history database cannot be used" in found
     assert not {"\n", "\t"} & set(found)
     assert "\\n" not in found
+
+
+def test_a_changed_audit_record_is_missing(shop: Shop) -> None:
+    healthy = {row["check"]: row for row in shop("doctor", "-o", "json").json}["audit chain"]
+    assert healthy["result"] == "OK"
+    assert healthy["detail"].endswith(" records are intact")
+    shop.world.change_records("UPDATE audit SET hash = 'another' WHERE id = 2")
+    done = shop("doctor", "-o", "json")
+    assert done.code == 1
+    assert "audit record 2 was changed" in problems(done)["audit chain"]
+    assert "gitsync audit verify lists all" in problems(done)["audit chain"]
+
+
+def test_of_a_long_audit_the_newest_records_are_verified(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitsync.cli.commands.doctor._VERIFIED", 3)
+    shop.world.change_records("UPDATE audit SET hash = 'another' WHERE id = 2")
+    checks = {row["check"]: row["detail"] for row in shop("doctor", "-o", "json").json}
+    assert re.fullmatch(r"the newest 3 of \d+ records are intact", checks["audit chain"])
+
+
+def test_records_that_the_cluster_knows_and_the_database_lost_are_missing(shop: Shop) -> None:
+    head = {"record": 9000, "hash": "0" * 64, "time": "2999-01-01T00:00:00+00:00"}
+    shop.world.stop()
+    path = "/apis/gitsync.dev/v1alpha1/namespaces/gitsync/applications/shop/status"
+    shop.world.client.patch(path, [{"op": "add", "path": "/status/audit", "value": head}], {})
+    found = problems(shop("doctor", "-o", "json"))["audit chain"]
+    assert "audit record 9000 is not the one of 2999-01-01 00:00:00 in the status of Application gitsync/shop" in found
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # of a service of Apprise
+@pytest.mark.parametrize(
+    ("rules", "result", "detail"),
+    [
+        ("- urls: ['json://127.0.0.1:{open}/secret']", "OK", "json"),
+        ("- urls: ['json://127.0.0.1:{closed}/secret']", "Warning", "127.0.0.1:{closed} of URL 1 (JSON) cannot be"),
+        ("- urls: ['json://127.0.0.1:{open}', 'nothing://secret']", "Missing", "URL 2 of a notification rule is not"),
+        ("- urlFile: {folder}/absent", "Missing", "cannot read the URLs of notifications"),
+        ("- applications: ['*']", "Missing", "the rule has no URL"),
+    ],
+    ids=["reached", "unreached", "unknown service", "no file", "no URL"],
+)
+def test_notifications_are_checked_without_a_message(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str, result: str, detail: str
+) -> None:
+    monkeypatch.delenv("HTTPS_PROXY", raising=False)
+    monkeypatch.delenv("https_proxy", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = {"open": server.getsockname()[1], "closed": other.getsockname()[1], "folder": tmp_path}
+        other.close()
+        file = tmp_path / "notifications.yaml"
+        file.write_text(rules.format(**ports))
+        monkeypatch.setenv("GITSYNC_NOTIFICATIONS", str(file))
+        row = {row["check"]: row for row in shop("doctor", "-o", "json").json}["notification rule 1"]
+    assert (row["result"], detail.format(**ports) in row["detail"]) == (result, True), row
+    assert "secret" not in str(row)
+    assert (row["fix"] == "") is (result == "OK")
+
+
+def test_a_file_of_notifications_that_is_not_valid_is_missing(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "notifications.yaml"
+    file.write_text("- kind: [failed]")
+    monkeypatch.setenv("GITSYNC_NOTIFICATIONS", str(file))
+    assert "[0].kind" in problems(shop("doctor", "-o", "json"))["notifications"]
 
 
 def test_each_missing_right_is_named_with_its_rule(shop: Shop, robot: Path) -> None:

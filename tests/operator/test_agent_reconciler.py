@@ -130,24 +130,6 @@ def test_a_new_revision_is_rolled_out() -> None:
     assert operator.status["lastGoodRevision"] == operator.status["updateRevision"]
 
 
-def test_hours_in_which_no_operator_ran_are_no_lack_of_progress() -> None:
-    operator = Operator()
-    operator.settle()
-    operator.put(agent(version="2"))
-    operator.reconcile()
-    deployment = operator.deployment()
-    operator.cluster.put({**deployment, "status": {"observedGeneration": 0}})  # its Pods do not become ready
-    operator.reconcile()
-    operator.clock.seconds += 36_000
-    operator.start()
-    failures = []
-    for seconds in (0, 599, 2):
-        operator.clock.seconds += seconds
-        operator.reconcile()
-        failures.append("no progress for 600 seconds" in str(operator.status))
-    assert failures == [False, False, True]
-
-
 def test_a_change_that_no_pod_has_keeps_the_revision() -> None:
     operator = Operator()
     operator.settle()

@@ -108,8 +108,7 @@ def _at_step(context: RolloutContext, canary: Canary, waiting: str) -> Rollout:
     if analysis.is_pending:
         return Rollout(state=state, layout=layout, weight=step.weight, waiting="the analysis")
     if analysis.absent:
-        seconds = min(-pause, context.observed.watched_seconds)
-        return _without_data(context, Rollout(state=state, layout=layout, weight=step.weight), seconds)
+        return _without_data(context, Rollout(state=state, layout=layout, weight=step.weight), -pause)
     return advance_canary(context.at(state.next_step(context.observed.now)), canary)
 
 

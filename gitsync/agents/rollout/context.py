@@ -73,15 +73,10 @@ class RolloutContext:
         return None if self.observed.is_autoscaled else self.observed.wanted
 
     @property
-    def seconds_tried(self) -> float:
-        """The seconds of the step in which progress would have been seen."""
-        since = (self.observed.now - (self.state.step_at or self.observed.now)).total_seconds()
-        return min(since, self.observed.watched_seconds)
-
-    @property
     def seconds_left(self) -> float:
         """The seconds until the deadline of the step."""
-        return self.spec.update.progress_deadline_seconds - self.seconds_tried
+        since = (self.observed.now - (self.state.step_at or self.observed.now)).total_seconds()
+        return self.spec.update.progress_deadline_seconds - since
 
     @property
     def late(self) -> str:
@@ -100,12 +95,12 @@ class RolloutContext:
         workload = self.workload(track)
         # Pods of the old revision may crash on the same track, which says nothing about the new one.
         is_own = workload.revision == self.state.goal
-        has_tried = self.seconds_tried >= _CRASH_PATIENCE
+        has_tried = self.spec.update.progress_deadline_seconds - self.seconds_left >= _CRASH_PATIENCE
         return self.late or (workload.crash if is_own and has_tried else "")
 
     def next_look(self, track: Track) -> float:
         """Return the seconds until ``given_up`` may answer differently."""
-        patience = _CRASH_PATIENCE - self.seconds_tried
+        patience = _CRASH_PATIENCE - (self.spec.update.progress_deadline_seconds - self.seconds_left)
         return patience if self.workload(track).crash and 0 < patience < self.seconds_left else self.seconds_left
 
     @property

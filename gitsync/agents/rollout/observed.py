@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from math import inf
 from typing import Any
 
 from gitsync.agents.keys import REVISION_LABEL
@@ -98,8 +97,6 @@ class Observed:
     target: str
     wanted: int
     now: datetime
-    watched_seconds: float = inf
-    """For how long this controller has run: progress before that, or while the machine slept, would not be known."""
     is_autoscaled: bool = False
     is_stateful: bool = False
     workloads: Mapping[Track, Workload] = field(default_factory=dict)

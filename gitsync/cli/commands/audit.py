@@ -11,13 +11,12 @@ from typing import Annotated
 import orjson
 import typer
 
-from gitsync.cli.applications import all_applications, connect
+from gitsync.cli.applications import connect, kept_heads
 from gitsync.cli.data_folder import open_records
 from gitsync.cli.options import NAMESPACE, ClusterTarget, Namespace, RequestOrigin, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cli.requests import user_name
 from gitsync.errors import GitsyncError, InvalidInput
-from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.record import AuditHead, AuditRecord, Outcome
 from gitsync.record.audit_chain import ACCEPT
 from gitsync.record.records import SqlRecords
@@ -102,16 +101,10 @@ def _kept_heads(place: ClusterTarget) -> list[AuditHead]:
     """Return the heads of the chain that the statuses of Applications keep; none while the cluster is unreachable."""
     try:
         with contextlib.closing(connect(place.cluster)) as client:
-            applications = all_applications(client)
+            return kept_heads(client)
     except GitsyncError as error:
         say(f"not compared with the statuses of Applications: {error}", "yellow")
         return []
-    heads = (AuditHead.from_json(at(app, "status", "audit"), f"the status of {_named(app)}") for app in applications)
-    return [head for head in heads if head is not None]
-
-
-def _named(app: Manifest) -> str:
-    return f"Application {at(app, 'metadata', 'namespace')}/{at(app, 'metadata', 'name')}"
 
 
 def _accept(records: SqlRecords, by: str, reason: str) -> Exit:

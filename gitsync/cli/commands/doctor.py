@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from gitsync.cli.applications import all_applications, connect, readable
+from gitsync.cli.applications import all_applications, connect, kept_heads, readable
+from gitsync.cli.data_folder import open_records
 from gitsync.cli.findings import (
     Checks,
     CheckState,
@@ -36,14 +36,17 @@ from gitsync.cli.options import (
 from gitsync.cli.output import Exit, Format, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput, Rejected
+from gitsync.errors import ClusterUnavailable, GitsyncError, InvalidInput, Rejected, TransientError
 from gitsync.objects.manifest import Manifest
-from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
+from gitsync.server.notify.channels import AppriseChannel
+from gitsync.server.notify.rules import read_rules
 from gitsync.services.policies import read_policies
 from gitsync.settings import Settings
 from gitsync.source.validation import PlainHosts
 
+_VERIFIED = 20_000
+"""Audit records that are verified; ``gitsync audit verify`` reads all."""
 _COLUMNS = ("result", "check", "detail", "fix")
 
 
@@ -58,9 +61,10 @@ def doctor(
     settings = load_settings(kubeconfig=place.cluster, data=place.data)
     client = connect(place.cluster)
     file_urls = allow_file_urls or place.is_demo
-    findings = [*machine_findings(settings.data), *_database(settings), *_plain_hosts(settings)]
+    findings = [*machine_findings(settings.data), *_plain_hosts(settings), *_notifications(settings)]
     code = Exit.OK
     try:
+        findings += _database(client, settings)
         findings += _cluster(client, settings, namespace, file_urls=file_urls)
     except ClusterUnavailable as error:
         findings.append(missing("API server", error.message, error.hint or f"is {client.host} reachable from here?"))
@@ -105,18 +109,54 @@ def _policies(checks: Checks, settings: Settings, applications: Iterable[Manifes
     yield from policy_findings(checks, policies, readable(applications))
 
 
-def _database(settings: Settings) -> Iterator[Finding]:
-    """Yield whether the history database answers, where there is one already."""
+def _database(client: Client, settings: Settings) -> Iterator[Finding]:
+    """Yield whether the history database answers, where there is one already, and whether its audit is intact."""
     if not settings.database and not (settings.data / "history.db").exists():
         return  # the controller creates it at its first start
     try:
-        with contextlib.closing(SqlRecords(RecordDatabase(settings.database_url))) as records:
-            records.history(limit=1)
-            size = records.size()
+        with open_records(settings.data) as records:
+            newest = records.audit_records(limit=1)
+            yield ok("history database", f"{records.size() / (1 << 20):.1f} MiB")
+            yield _audit(client, records, newest[0].id if newest else 0)
     except GitsyncError as error:
         yield missing("history database", error.message, error.hint)
+
+
+def _audit(client: Client, records: SqlRecords, newest: int) -> Finding:
+    """Return whether the newest part of the audit chain is intact, as much as is read in a second."""
+    try:
+        heads = kept_heads(client)
+    except GitsyncError:
+        heads = []  # what the cluster lacks is a finding of its own
+    first = max(newest - _VERIFIED + 1, 0)
+    if wrong := records.verify(heads, first=first):
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        return missing(
+            "audit chain", f"{wrong[0]}{more}", "gitsync audit verify lists all; restore a backup, or accept the loss"
+        )
+    detail = f"the newest {_VERIFIED} of {newest} records are intact" if first > 1 else f"{newest} records are intact"
+    return ok("audit chain", detail)
+
+
+def _notifications(settings: Settings) -> Iterator[Finding]:
+    """Yield whether the rules of notifications can be sent, as far as that shows without a message."""
+    if settings.notifications is None:
         return
-    yield ok("history database", f"{size / (1 << 20):.1f} MiB")
+    try:
+        rules = read_rules(settings.notifications)
+    except InvalidInput as error:
+        yield missing("notifications", str(error), "correct the file; the controller does not start with it")
+        return
+    for number, rule in enumerate(rules, 1):
+        check = f"notification rule {number}"
+        try:
+            AppriseChannel(rule).check()
+        except InvalidInput as error:
+            yield missing(check, str(error), error.hint)
+        except TransientError as error:
+            yield warning(check, error.message, "nothing is sent until the controller reaches it")
+        else:
+            yield ok(check, ", ".join(rule.services))
 
 
 def _plain_hosts(settings: Settings) -> Iterator[Finding]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from gitsync.errors import InvalidInput, TransientError
 from gitsync.objects.ref import ObjectRef
@@ -36,8 +39,7 @@ class AppriseChannel:
         """Send a notice to every URL of the rule."""
         # for each message: the file of URLs may have changed
         sender = self._apprise.Apprise()
-        # no URL is in a message: it may have a password
-        refused = [number for number, url in enumerate(self._rule.targets(), 1) if not sender.add(url)]
+        refused = self._add_targets(sender)
         page = "" if notice.members else f"/{notice.application}"
         link = f"\n{self._dashboard}/apps{page}" if self._dashboard else ""
         bad = notice.kind in ("failed", "degraded")
@@ -52,10 +54,55 @@ class AppriseChannel:
         ):
             raise TransientError("at least one URL of notifications did not take the message")
         if refused:
-            raise InvalidInput(
-                f"URL {', '.join(map(str, refused))} of a notification rule is not one that Apprise knows",
-                hint="see https://github.com/caronc/apprise for the form of each service",
-            )
+            raise InvalidInput(f"{refused} that Apprise knows", hint=_FORMS)
+
+    def check(self) -> None:
+        """
+        Check the URLs without sending: their form, and that the server of each takes a connection.
+
+        Raise InvalidInput for what can never be sent, TransientError where no server answers from this machine.
+        """
+        sender = self._apprise.Apprise()
+        if refused := self._add_targets(sender):
+            raise InvalidInput(f"{refused} that Apprise knows", hint=_FORMS)
+        if not len(sender):
+            raise InvalidInput("the rule has no URL", hint="add urls or a urlFile with one a line")
+        for number, target in enumerate(sender, 1):
+            server = _server_of(target)
+            if server is None:
+                continue
+            try:
+                socket.create_connection(server, timeout=_PATIENCE).close()
+            except OSError as error:
+                host, port = server
+                where = f"{host}:{port} of URL {number} ({target.service_name})"
+                raise TransientError(f"{where} cannot be reached from here: {error.strerror or error}") from error
+
+    def _add_targets(self, sender: Any) -> str:
+        """Give the URLs of the rule to a sender; return which it did not take, as text, without the URLs themselves."""
+        # by its number: a URL may have a password
+        refused = [str(number) for number, url in enumerate(self._rule.targets(), 1) if not sender.add(url)]
+        return f"URL {', '.join(refused)} of a notification rule is not one" if refused else ""
+
+
+_FORMS = "see https://github.com/caronc/apprise for the form of each service"
+_PATIENCE = 3.0
+"""Seconds in which a server has to take a connection."""
+
+
+def _server_of(target: Any) -> tuple[str, int] | None:
+    """Return host and port that a service of Apprise connects to; None where only it knows, or a proxy connects."""
+    if mail := getattr(target, "smtp_host", ""):
+        return mail, target.port or 25
+    if "https" in getproxies():
+        return None
+    # services with one address for all have it in these members, and what looks like a host is a part of their key
+    fixed = next((url for name in ("notify_url", "api_url") if (url := getattr(target, name, None))), "")
+    if host := urlsplit(fixed).hostname:
+        return host, 443
+    if any("{host}" in template for template in target.templates):
+        return target.host, target.port or (443 if target.secure else 80)
+    return None
 
 
 _WARNINGS = frozenset({"failed", "degraded", "drifted", "approval", "drift", "heal-failed", "tag-moved", "budget"})

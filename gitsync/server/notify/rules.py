@@ -76,7 +76,11 @@ class NotificationRule(BaseModel):
         try:
             lines = self.url_file.read_text(encoding="utf-8").split()
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput("cannot read the URLs of notifications", location=str(self.url_file)) from error
+            raise InvalidInput(
+                "cannot read the URLs of notifications",
+                location=str(self.url_file),
+                hint="correct urlFile, or the permissions of the file",
+            ) from error
         return (*self.urls, *lines)
 
 
