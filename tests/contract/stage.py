@@ -277,9 +277,10 @@ class Stage:
                 self.patch(
                     "Application", name, {"metadata": {"finalizers": None}}, api=APPLICATION, namespace=self.system
                 )
-            # Without a controller an Agent would hold its namespace for good.
-            for name in self._names("Agent", AGENTS, self.namespace):
-                self.patch("Agent", name, {"metadata": {"finalizers": None}}, api=AGENTS)
+            # Without a controller Agents and systems would hold their namespace for good.
+            for kind in ("MultiAgentSystem", "Agent"):
+                for name in self._names(kind, AGENTS, self.namespace):
+                    self.patch(kind, name, {"metadata": {"finalizers": None}}, api=AGENTS)
             for kind, name, api in reversed(self._global):
                 self._remove(kind, name, api)
         finally:
@@ -294,8 +295,13 @@ class Stage:
                 raise
 
     def _names(self, kind: str, api: str, namespace: str) -> list[str]:
-        path = self.path(kind, "", api=api, namespace=namespace)
-        return [item["metadata"]["name"] for item in self.client.get(path)["items"]]
+        try:
+            items = self.client.get(self.path(kind, "", api=api, namespace=namespace))["items"]
+        except Rejected as error:
+            if error.code != 404:
+                raise
+            return []  # the test has deleted the definition
+        return [item["metadata"]["name"] for item in items]
 
     def _forget(self) -> None:
         """Ask the API server again which kinds it serves."""
