@@ -115,14 +115,15 @@ image-content: $(TEST) ## what the image contains, without a container engine: b
 	sh tools/make_image_root.sh dist/image
 	GITSYNC_TEST_IMAGE=dist/image $(BIN)/python -m pytest tests/image
 
+# The image first: its extras have bounds for libraries that the others have too.
 requirements: ## pin and hash the dependencies of pyproject.toml again; needs uv
-	uv pip compile pyproject.toml $(PINS) -o requirements.txt
-	uv pip compile pyproject.toml --extra postgresql --extra notify --extra oidc -c requirements.txt $(PINS) -o requirements-image.txt
+	uv pip compile pyproject.toml --extra postgresql --extra notify --extra oidc --extra aws --extra azure --extra gcp --extra vault $(PINS) -o requirements-image.txt
+	uv pip compile pyproject.toml -c requirements-image.txt $(PINS) -o requirements.txt
 	uv pip compile --group installer $(PINS) -o requirements-uv.txt
 	uv pip compile --group build -c requirements.txt $(PINS) -o requirements-build.txt
 	uv pip compile --group lint -c requirements.txt $(PINS) -o requirements-lint.txt
-	uv pip compile pyproject.toml --extra agents -c requirements.txt $(PINS) -o requirements-agents.txt
-	uv pip compile --group test --group browser --group notify --group clients --group fuzz --group postgresql --group signin -c requirements.txt -c requirements-agents.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
+	uv pip compile pyproject.toml --extra agents -c requirements.txt -c requirements-image.txt $(PINS) -o requirements-agents.txt
+	uv pip compile --group test --group browser --group notify --group clients --group fuzz --group postgresql --group signin --group keys -c requirements.txt -c requirements-image.txt -c requirements-agents.txt -c requirements-lint.txt $(PINS) -o requirements-test.txt
 
 clean:
 	rm -rf $(VENV) .gitsync .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist

@@ -13,13 +13,15 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from operator import xor
+from typing import TYPE_CHECKING, Any, Final
 
 import re2
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import GitsyncError, InvalidInput
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ObjectRef
 
@@ -43,17 +45,72 @@ _TRUE = "true"
 _FALSE = "false"
 
 
+AGE: Final = "age"
+MASTER_KEYS: Final = {
+    AGE: "age",
+    "pgp": "OpenPGP",
+    "kms": "AWS KMS",
+    "gcp_kms": "GCP KMS",
+    "azure_kv": "Azure Key Vault",
+    "hc_vault": "Vault",
+}
+"""The members of ``sops`` with master keys, those first that need no request, and what users call them."""
+_MOST_MASTER_KEYS: Final = 64
+"""Entries of one file that are tried: its authors choose how many there are, and each may be a request."""
+
+AGE_SUFFIX: Final = ".agekey"
+PGP_SUFFIX: Final = ".asc"
+AWS_MEMBER: Final = "sops.aws-kms"
+GCP_MEMBER: Final = "sops.gcp-kms"
+AZURE_MEMBER: Final = "sops.azure-kv"
+VAULT_TOKEN: Final = "sops.vault-token"
+VAULT_ADDRESS: Final = "sops.vault-address"
+VAULT_AUTHORITIES: Final = "sops.vault-ca.crt"
+_MEMBERS: Final = frozenset({AWS_MEMBER, GCP_MEMBER, AZURE_MEMBER, VAULT_TOKEN, VAULT_ADDRESS, VAULT_AUTHORITIES})
+
+
+def is_key_member(name: str) -> bool:
+    """Return whether a member of a Secret has keys or credentials that decrypt, by the names that Flux gives them."""
+    return name.endswith((AGE_SUFFIX, PGP_SUFFIX)) or name in _MEMBERS
+
+
 @dataclass(frozen=True, slots=True)
-class AgeKeys:
+class DecryptionKeys:
     """
-    The age key files of an Application, as text.
+    What decrypts the files of an Application: the members of its Secrets that have keys or credentials, as text.
 
     With ``is_shared``, other teams may have encrypted files to them: a Secret is only decrypted where its file names
     the namespace and name that it gets.
     """
 
-    texts: tuple[str, ...] = ()
+    secrets: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     is_shared: bool = False
+
+    @property
+    def age_files(self) -> tuple[str, ...]:
+        """The age key files."""
+        return tuple(text for secret in self.secrets for name, text in secret.items() if name.endswith(AGE_SUFFIX))
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """
+    A data key, or a share of one, as a master key encrypted it: an entry of ``sops``, in its words.
+
+    ``kind`` is one of MASTER_KEYS. Authors of commits write the entry, so it is not where credentials may be sent to.
+    """
+
+    kind: str
+    entry: Mapping[str, Any]
+
+    def text(self, name: str) -> str:
+        """Return a member of the entry, empty where it has none that is a text."""
+        value = self.entry.get(name)
+        return value if isinstance(value, str) else ""
+
+
+OpenKey = Callable[[WrappedKey], bytes | None]
+"""Return a data key, or a share of one, in the clear; None where no key or credential for it was given."""
 
 
 class DecryptionFailed(Exception):
@@ -80,13 +137,14 @@ def is_encrypted(manifest: Manifest) -> bool:
 
 
 def decrypt(
-    manifest: Manifest, documents: Iterable[Any], identities: Sequence[Identity], *, location: str, subject: str
+    manifest: Manifest, documents: Iterable[Any], open_key: OpenKey, *, location: str, subject: str
 ) -> Manifest:
     """
     Return a rendered manifest with its values in the clear and without its ``sops`` member.
 
     ``documents`` are those of the file that it comes from, as committed. Raise InvalidInput, which names ``location``
-    and ``subject`` and never a value, when no key fits, or the file or a value was tampered with.
+    and ``subject`` and never a value, when no key fits, or the file or a value was tampered with; and what ``open_key``
+    raises, where no other key fits.
     """
     metadata: Mapping[str, Any] = manifest[MEMBER]
 
@@ -95,9 +153,21 @@ def decrypt(
 
     if any(metadata.get(name) for name in _COMMENT_RULES):
         raise wrong("is encrypted by a rule on comments, which no render keeps", "use encrypted_regex")
-    key = _data_key(metadata, identities)
+    groups = _key_groups(metadata)
+    if sum(map(len, groups)) > _MOST_MASTER_KEYS:
+        raise wrong(f"is encrypted by SOPS to more than {_MOST_MASTER_KEYS} keys", "remove some: sops updatekeys")
+    try:
+        key = _data_key(groups, metadata, open_key)
+    except GitsyncError as error:
+        error.location = location
+        error.object = subject
+        raise
     if key is None:
-        raise wrong("is encrypted by SOPS to none of the age keys given", "encrypt it to one of them: sops updatekeys")
+        kinds = dict.fromkeys(MASTER_KEYS[wrapped.kind] for group in groups for wrapped in group)
+        raise wrong(
+            f"is encrypted by SOPS for {', '.join(kinds) or 'no key'}, and none of the keys given opens it",
+            "encrypt it to one of them: sops updatekeys",
+        )
     try:
         encrypts = _rule(metadata)
         together = [
@@ -154,11 +224,99 @@ def check_binding(
         )
 
 
-def _data_key(metadata: Mapping[str, Any], identities: Sequence[Identity]) -> bytes | None:
-    recipients = metadata.get("age")
-    entries = recipients if isinstance(recipients, list) else []
-    key = _opened((str(entry.get("enc", "")) for entry in entries if isinstance(entry, dict)), identities)
-    return key if key is not None and len(key) == 32 else None
+def _key_groups(metadata: Mapping[str, Any]) -> tuple[tuple[WrappedKey, ...], ...]:
+    """Return the master keys of a file: one of a group opens its share of the data key, or all of it if it is alone."""
+    # as SOPS reads it: groups count only where the file has no keys beside them
+    alone = _master_keys(metadata)
+    groups = metadata.get("key_groups")
+    if alone or not isinstance(groups, list):
+        return (alone,) if alone else ()
+    return tuple(_master_keys(group) for group in groups if isinstance(group, dict))
+
+
+def _master_keys(group: Mapping[str, Any]) -> tuple[WrappedKey, ...]:
+    lists = ((kind, group.get(kind)) for kind in MASTER_KEYS)
+    return tuple(
+        WrappedKey(kind, entry)
+        for kind, entries in lists
+        if isinstance(entries, list)
+        for entry in entries
+        if isinstance(entry, dict)
+    )
+
+
+def _data_key(groups: Sequence[Sequence[WrappedKey]], metadata: Mapping[str, Any], open_key: OpenKey) -> bytes | None:
+    """Return the data key of a file, None where too few groups have a key that fits."""
+    threshold = len(groups)
+    if len(groups) > 1 and isinstance(written := metadata.get("shamir_threshold"), int):
+        threshold = min(max(written, 2), len(groups))
+    shares: list[bytes] = []
+    failure: GitsyncError | None = None
+    for group in groups:
+        try:
+            share = _share(group, open_key)
+        except GitsyncError as error:
+            failure = failure or error
+            continue
+        if share is not None:
+            shares.append(share)
+        if len(shares) == threshold:
+            break
+    if not shares or len(shares) < threshold:
+        if failure is not None:
+            raise failure
+        return None
+    key = shares[0] if len(groups) == 1 else _combined(shares)
+    return key if len(key) == 32 else None
+
+
+def _share(group: Sequence[WrappedKey], open_key: OpenKey) -> bytes | None:
+    """Return what the first master key of a group opens; raise why one failed where none does."""
+    failure: GitsyncError | None = None
+    for wrapped in group:
+        try:
+            share = open_key(wrapped)
+        except GitsyncError as error:
+            failure = failure or error
+            continue
+        if share is not None:
+            return share
+    if failure is not None:
+        raise failure
+    return None
+
+
+def _combined(shares: Sequence[bytes]) -> bytes:
+    """
+    Return what was divided by Shamir's scheme, each byte by a polynomial over GF(2^8); empty for shares that fit not.
+
+    The last byte of a share is its x. Source: the package ``shamir`` of SOPS; the field is the one of AES.
+    """
+    xs = [share[-1] for share in shares if share]
+    if len({len(share) for share in shares}) != 1 or len(set(xs)) != len(shares):
+        return b""
+    # Lagrange at 0, where subtraction is xor: the product of x_j / (x_i - x_j)
+    weights = [reduce(_times, (_times(other, _inverse(x ^ other)) for other in xs if other != x), 1) for x in xs]
+    return bytes(
+        reduce(xor, (_times(weight, share[index]) for weight, share in zip(weights, shares, strict=True)))
+        for index in range(len(shares[0]) - 1)
+    )
+
+
+def _times(left: int, right: int) -> int:
+    product = 0
+    while right:
+        if right & 1:
+            product ^= left
+        left <<= 1
+        if left & 0x100:
+            left ^= 0x11B  # the polynomial of AES
+        right >>= 1
+    return product
+
+
+def _inverse(value: int) -> int:
+    return reduce(_times, [value] * 254, 1)  # the group of the field has 255 members
 
 
 def _content(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,17 +386,15 @@ def _bound_to(path: Path) -> str:
     return "".join(f"{part}:" for part in path)
 
 
-def _opened(armored: Iterable[str], identities: Sequence[Identity]) -> bytes | None:
-    """Return what the first of these messages says that one of the keys opens; None when none does."""
+def open_by_age(wrapped: WrappedKey, identities: Sequence[Identity]) -> bytes | None:
+    """Return the data key that one of the age keys opens, None when none does."""
     from pyrage import DecryptError
     from pyrage import decrypt as open_message
 
-    for message in armored:
-        try:
-            return bytes(open_message(message.encode(), identities))
-        except DecryptError:
-            continue
-    return None
+    try:
+        return bytes(open_message(wrapped.text("enc").encode(), identities))
+    except DecryptError:
+        return None
 
 
 def _is_sealed(value: object) -> bool:

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from gitsync.source.local import FILE_MIB, MAX_FILE_MIB
 
 if TYPE_CHECKING:  # most commands read settings, and no repository
+    from gitsync.integrations.key_services import KeyServices
     from gitsync.source.landlock import Confinement
     from gitsync.source.repositories import Repositories
 
@@ -165,6 +166,13 @@ class Settings(BaseSettings):
             tuple(sorted(schemes)), plain, limits, self.git_ca, confinement=confinement or Confinement()
         )
         return Repositories(folder, transport, ArtifactClient())
+
+    def key_services(self) -> KeyServices:
+        """Return what opens data keys of SOPS; credentials go without TLS to the hosts that Git sends them to."""
+        from gitsync.integrations.key_services import KeyServices
+        from gitsync.source.validation import PlainHosts
+
+        return KeyServices(PlainHosts.parse("", self.git_http_sign_in).allow_credentials)
 
     @property
     def namespaces_read(self) -> tuple[str, ...]:

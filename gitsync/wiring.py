@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -34,6 +34,7 @@ from gitsync.controllers.updates import UpdateController, UpdateControllerPorts
 from gitsync.errors import InvalidInput, RecordUnavailable
 from gitsync.gate.policy import Policy
 from gitsync.gate.policy_files import PolicySet
+from gitsync.integrations.key_services import KeyServices
 from gitsync.integrations.prometheus import Prometheus
 from gitsync.integrations.reasoner import Advisor
 from gitsync.integrations.registry import Registries
@@ -100,7 +101,7 @@ from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.deletion import DeletionReconciler, Installation
-from gitsync.sync.desired import DesiredState
+from gitsync.sync.desired import Decryption, DesiredState
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.evaluations import ObjectEvaluator
@@ -203,6 +204,7 @@ class Adapters:
     traces: ReconcileSink | None = None
     namespace: str = ""
     """The namespace of the controller, empty where it has none in this cluster."""
+    key_services: KeyServices = field(default_factory=KeyServices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,19 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
     builds.clean()
     traces = TraceExporter(settings.traces) if settings.traces else None
     adapters = Adapters(
-        cluster, live, records, source, renderer, clock, pool, reasoner, metrics, builds, traces, settings.namespace
+        cluster,
+        live,
+        records,
+        source,
+        renderer,
+        clock,
+        pool,
+        reasoner,
+        metrics,
+        builds,
+        traces,
+        settings.namespace,
+        settings.key_services(),
     )
     policy_set = PolicySet((policy,)) if policy else _read_policies(settings)
     policies = Policies(cluster, live, source, policy_set)
@@ -548,7 +562,9 @@ def build_engine(
     fetcher = Fetcher(adapters.source, secrets, SignatureCheck(verify_revision, policies.signers), clock)
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)
-    desired = DesiredState(fetcher, bases, cluster, secrets.decryption_keys, adapters.builds)
+    desired = DesiredState(
+        fetcher, bases, cluster, Decryption(secrets.decryption_keys, adapters.key_services), adapters.builds
+    )
     analysis = PostSyncAnalysis(records, adapters.metrics)
     deletion = DeletionReconciler(desired, planning, reconciler, statuses, Installation(cluster, adapters.namespace))
     settled = SettledReconciler(cluster, live, planner, state.views)

@@ -1,11 +1,11 @@
-"""The other side of SOPS, for tests: encrypt documents as its format describes, to an age key."""
+"""The other side of SOPS, for tests: encrypt documents as its format describes, to an age key or another master key."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
@@ -35,8 +35,16 @@ def seal(value: Any, key: bytes, bound_to: str) -> str:
 class Sealer:
     """Encrypts what stands under some top-level keys, or all but what ends in ``_unencrypted``."""
 
-    def __init__(self, recipient: Recipient, under: Sequence[str] = (), *, mac_only_encrypted: bool = False) -> None:
-        self._recipient = recipient
+    def __init__(
+        self,
+        recipient: Recipient | None,
+        under: Sequence[str] = (),
+        *,
+        mac_only_encrypted: bool = False,
+        wrap: Callable[[bytes], dict[str, Any]] | None = None,
+    ) -> None:
+        """``wrap`` returns the members of ``sops`` with the encrypted data key, else it is encrypted to an age key."""
+        self._wrap = wrap or (lambda key: {"age": [wrapped_by_age(key, recipient)]})
         self._under = under
         self._only = mac_only_encrypted
         self._key = os.urandom(32)
@@ -59,9 +67,7 @@ class Sealer:
         sealed = [self._sealed(document, ()) for document in documents]
         rule = {"encrypted_regex": f"^({'|'.join(self._under)})$"} if self._under else {}
         metadata = {
-            "age": [
-                {"recipient": str(self._recipient), "enc": encrypt(self._key, [self._recipient], armored=True).decode()}
-            ],
+            **self._wrap(self._key),
             "lastmodified": STAMP,
             "mac": seal(self._digest.hexdigest().upper(), self._key, STAMP),
             **rule,
@@ -69,6 +75,33 @@ class Sealer:
             "version": "3.11.0",
         }
         return "---\n".join(yaml.safe_dump({**one, "sops": metadata}, sort_keys=False) for one in sealed)
+
+
+def wrapped_by_age(key: bytes, recipient: Recipient) -> dict[str, str]:
+    return {"recipient": str(recipient), "enc": encrypt(key, [recipient], armored=True).decode()}
+
+
+def shares_of(secret: bytes, count: int, threshold: int) -> list[bytes]:
+    """Divide a secret by Shamir's scheme over GF(2^8), as SOPS does for key groups; the last byte is the x."""
+    polynomials = [[byte, *os.urandom(threshold - 1)] for byte in secret]
+    return [bytes([*(_value_at(x, terms) for terms in polynomials), x]) for x in range(1, count + 1)]
+
+
+def _value_at(x: int, terms: Sequence[int]) -> int:
+    value = 0
+    for term in reversed(terms):
+        value = _product(value, x) ^ term
+    return value
+
+
+def _product(left: int, right: int) -> int:
+    """Multiply as polynomials, then reduce by that of AES: another way than the one that is tested."""
+    product = 0
+    for bit in range(8):
+        product ^= (left << bit) * (right >> bit & 1)
+    for bit in range(15, 7, -1):
+        product ^= (0x11B << (bit - 8)) * (product >> bit & 1)
+    return product
 
 
 def new_key() -> tuple[Identity, str]:

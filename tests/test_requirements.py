@@ -44,7 +44,7 @@ def test_each_requirement_is_pinned_and_hashed(path: Path) -> None:
     assert [line[:60] for line in requirements if not re.match(r"[\w.\[\]-]+==\S+ .*--hash=sha256:", line)] == []
 
 
-@pytest.mark.parametrize("extra", ["postgresql", "notify", "oidc"])
+@pytest.mark.parametrize("extra", ["postgresql", "notify", "oidc", "aws", "azure", "gcp", "vault"])
 def test_the_image_has_the_extras_of_its_settings_as_tested(extra: str) -> None:
     """The image has no pip: a setting that needs a missing extra could not be used at all."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -10,12 +10,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, TransientError
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets import check_binding, decrypt, identities_of, is_encrypted
-from tests.sops_encryption import Sealer, new_key
+from gitsync.secrets import WrappedKey, check_binding, decrypt, identities_of, is_encrypted, open_by_age
+from tests.sops_encryption import Sealer, new_key, shares_of, wrapped_by_age
 
 IDENTITY, KEY_FILE = new_key()
 CANARY = "the-hidden-canary"
@@ -32,8 +32,13 @@ def sealed(*documents: dict[str, Any], under: tuple[str, ...] = ("data", "string
 
 
 def opened(manifest: Manifest, text: str, key_file: str = KEY_FILE) -> Manifest:
+    identities = identities_of(key_file, "keys")
     return decrypt(
-        manifest, read_all(text, "s.yaml"), identities_of(key_file, "keys"), location="s.yaml", subject="Secret shop/s"
+        manifest,
+        read_all(text, "s.yaml"),
+        lambda wrapped: open_by_age(wrapped, identities),
+        location="s.yaml",
+        subject="Secret shop/s",
     )
 
 
@@ -149,9 +154,9 @@ def _dump(document: dict[str, Any]) -> str:
         pytest.param(lambda d: d["sops"].update(mac="x"), "damaged", id="no checksum"),
         pytest.param(lambda d: d["sops"].update(encrypted_regex="(" * 9), "regular expression", id="a broken rule"),
         pytest.param(lambda d: d["sops"].update(encrypted_comment_regex="x"), "comments", id="a rule on comments"),
-        pytest.param(lambda d: d["sops"].update(age=[]), "none of the age keys", id="no recipient"),
-        pytest.param(lambda d: d["sops"].update(age="x"), "none of the age keys", id="a recipient of another form"),
-        pytest.param(lambda d: d["sops"]["age"][0].update(enc="x"), "none of the age keys", id="a broken message"),
+        pytest.param(lambda d: d["sops"].update(age=[]), "none of the keys given", id="no recipient"),
+        pytest.param(lambda d: d["sops"].update(age="x"), "none of the keys given", id="a recipient of another form"),
+        pytest.param(lambda d: d["sops"]["age"][0].update(enc="x"), "none of the keys given", id="a broken message"),
     ],
 )
 def test_what_was_tampered_with_is_refused(change: Any, message: str) -> None:
@@ -167,7 +172,7 @@ def test_what_was_tampered_with_is_refused(change: Any, message: str) -> None:
 
 def test_another_key_does_not_open_it() -> None:
     text = sealed()
-    with pytest.raises(InvalidInput, match="none of the age keys"):
+    with pytest.raises(InvalidInput, match="none of the keys given"):
         opened(read_all(text, "s.yaml")[0], text, new_key()[1])
     both = KEY_FILE + new_key()[1]
     assert opened(read_all(text, "s.yaml")[0], text, both) == SECRET
@@ -177,3 +182,68 @@ def test_a_broken_key_file_is_named_without_its_text() -> None:
     with pytest.raises(InvalidInput, match=r"keys: is not an age key file") as caught:
         identities_of("AGE-SECRET-KEY-1BROKEN", "keys")
     assert "BROKEN" not in str(caught.value)
+
+
+GROUPS = [new_key() for _ in range(3)]
+
+
+def sealed_to_groups(threshold: int | None) -> str:
+    def wrap(key: bytes) -> dict[str, Any]:
+        shares = shares_of(key, len(GROUPS), threshold or len(GROUPS))
+        groups = [
+            {"hc_vault": [], "age": [wrapped_by_age(share, identity.to_public())]}
+            for share, (identity, _) in zip(shares, GROUPS, strict=True)
+        ]
+        return {"key_groups": groups, **({"shamir_threshold": threshold} if threshold else {})}
+
+    return Sealer(None, ("stringData",), wrap=wrap).file(SECRET)
+
+
+@pytest.mark.parametrize("group_indexes", [(0, 1), (0, 2), (2, 1), (0, 1, 2)])
+def test_as_many_groups_open_a_file_as_its_threshold(group_indexes: tuple[int, ...]) -> None:
+    text = sealed_to_groups(2)
+    (document,) = read_all(text, "s.yaml")
+    assert opened(document, text, "".join(GROUPS[index][1] for index in group_indexes)) == SECRET
+
+
+@pytest.mark.parametrize(("threshold", "group_indexes"), [(2, (1,)), (3, (0, 2)), (None, (0, 1))])
+def test_fewer_groups_than_the_threshold_open_nothing(threshold: int | None, group_indexes: tuple[int, ...]) -> None:
+    text = sealed_to_groups(threshold)
+    (document,) = read_all(text, "s.yaml")
+    with pytest.raises(InvalidInput, match="for age, and none of the keys given opens it"):
+        opened(document, text, "".join(GROUPS[index][1] for index in group_indexes))
+
+
+@pytest.mark.parametrize("threshold", [0, 1, -1])
+def test_a_file_cannot_lower_its_threshold_to_one_group(threshold: int) -> None:
+    text = sealed_to_groups(2).replace("shamir_threshold: 2", f"shamir_threshold: {threshold}")
+    (document,) = read_all(text, "s.yaml")
+    with pytest.raises(InvalidInput, match="none of the keys given"):
+        opened(document, text, GROUPS[0][1])
+
+
+def test_a_file_names_a_bounded_number_of_keys() -> None:
+    (document,) = read_all(sealed(), "s.yaml")
+    document["sops"]["age"] *= 65
+    text = _dump(document)
+    with pytest.raises(InvalidInput, match="more than 64 keys"):
+        round_trip(text)
+
+
+def test_a_key_service_that_fails_is_reported_only_where_no_other_key_fits() -> None:
+    (document,) = read_all(sealed(), "s.yaml")
+    document["sops"]["kms"] = [{"arn": "x", "enc": "x"}]
+    text = _dump(document)
+    (document,) = read_all(text, "s.yaml")
+
+    def opened_by(identities: tuple[Any, ...]) -> Manifest:
+        def open_key(wrapped: WrappedKey) -> bytes | None:
+            if wrapped.kind == "kms":
+                raise TransientError("AWS KMS does not answer")
+            return open_by_age(wrapped, identities)
+
+        return decrypt(document, read_all(text, "s.yaml"), open_key, location="s.yaml", subject="Secret shop/s")
+
+    assert opened_by((IDENTITY,)) == SECRET
+    with pytest.raises(TransientError, match=r"^s.yaml: Secret shop/s: AWS KMS does not answer$"):
+        opened_by(())

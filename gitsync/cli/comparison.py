@@ -35,7 +35,7 @@ from gitsync.preview.effects import effects_of
 from gitsync.preview.roots import Root
 from gitsync.render.provenance.trace import Traces
 from gitsync.runtime.clock import SystemClock
-from gitsync.secrets import AgeKeys
+from gitsync.secrets import AGE_SUFFIX, DecryptionKeys
 from gitsync.services.policies import read_policies
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.local import open_path
@@ -48,7 +48,7 @@ from gitsync.sync.additions import Additions
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate, blocking_dependency
-from gitsync.sync.desired import DesiredState
+from gitsync.sync.desired import Decryption, DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation, created_namespace
@@ -117,6 +117,7 @@ class Evaluator:
         )
         self._target = target
         self._age_key = age_key
+        self._key_services = settings.key_services()
         self._clock = SystemClock()
         # a git process that reads objects would stay behind
         close_at_end(self.close)
@@ -190,15 +191,17 @@ class Evaluator:
         return Fetcher(source, self.secrets, signatures, self._clock)
 
     def _desired(self, source: Source) -> DesiredState:
-        return DesiredState(self._fetcher(source), self.renderer, self.cluster, self._keys)
+        return DesiredState(
+            self._fetcher(source), self.renderer, self.cluster, Decryption(self._keys, self._key_services)
+        )
 
-    def _keys(self, app: Application) -> AgeKeys:
+    def _keys(self, app: Application) -> DecryptionKeys:
         """Return the age keys of the given file, else of the Application's Secret."""
         # without a Secret in its spec the controller decrypts nothing, so neither does a comparison
         if self._age_key is None or not app.source.decryption_secret:
             return self.secrets.decryption_keys(app)
         try:
-            return AgeKeys((self._age_key.read_text(encoding="utf-8"),))
+            return DecryptionKeys(({AGE_SUFFIX: self._age_key.read_text(encoding="utf-8")},))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput("cannot read the age key file", location="--age-key") from error
 

@@ -11,7 +11,7 @@ from gitsync.cluster.client import Client, segment
 from gitsync.cluster.discovery import ClusterSchemas, Discovery
 from gitsync.cluster.errors import forbidden_hint
 from gitsync.errors import Conflict, GroupUnavailable, InvalidInput, Rejected, Terminating, one_line
-from gitsync.kube.json_pointer import parts
+from gitsync.kube.field_path import pointer_parts
 from gitsync.kube.messages import is_misfit
 from gitsync.kube.openapi import misspelt_kind
 from gitsync.merge.schema import Schemas
@@ -237,7 +237,7 @@ def object_path(resource: ApiResource, ref: ObjectRef) -> str:
 
 def _position(pointer: str) -> tuple[tuple[bool, int, str], ...]:
     """Sort JSON Pointers of one list by index."""
-    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts(pointer))
+    return tuple((part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in pointer_parts(pointer))
 
 
 def _explained(error: Rejected, ref: ObjectRef) -> Rejected | Conflict:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.edit.yaml_text import PlacedSpot, Spot, is_plain, replaced, spots_at, spots_below, with_value
 from gitsync.errors import InvalidInput
-from gitsync.kube.json_pointer import escape
+from gitsync.kube.field_path import escaped_name
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.kustomize.charts import CHART_FILE, DEFAULT_HOME
@@ -97,7 +97,7 @@ def json_patch(target: PatchTarget, manifest: Manifest, path: Sequence[str], val
     pointer = ""
     holder: Any = manifest
     for part, step in zip(path, steps, strict=False):
-        pointer += f"/{escape(str(step))}"
+        pointer += f"/{escaped_name(str(step))}"
         holder = holder[step]
         if item := _ITEM.fullmatch(part):
             key = item[1].partition("=")[0]
@@ -105,7 +105,7 @@ def json_patch(target: PatchTarget, manifest: Manifest, path: Sequence[str], val
             operations.append({"op": "test", "path": f"{pointer}/{key}", "value": holder[key]})
     is_present = len(steps) == len(path)
     if not is_present:
-        pointer += f"/{escape(path[-1])}"
+        pointer += f"/{escaped_name(path[-1])}"
     operations.append({"op": "replace" if is_present else "add", "path": pointer, "value": value})
     return OverlayPatch(operations, target.selector)
 

@@ -326,6 +326,19 @@ def secret_violations(policy: Policy, app: Application) -> Iterator[str]:
             yield f"spec.reasoner.openAI.secretRef.name: {text}"
 
 
+def key_service_violations(policy: Policy, app: Application, *, secret: str, url: str) -> Iterator[str]:
+    """Yield why a tenant may not send the token of a Secret to the address of a key service."""
+    tenant = policy.tenant
+    if tenant is None:
+        return
+    try:
+        grant = _grant_at(tenant.servers, url, is_server=True)
+    except ValueError:
+        grant = None  # an address that cannot be compared with one of a pattern
+    if secret not in _secrets_of(grant):
+        yield _not_granted(secret, url, policy)
+
+
 def _grant_at(grants: Iterable[GrantedUrl], url: str, *, is_server: bool = False) -> GrantedUrl | None:
     """Return the grant for a URL: the first that names it, so that a wider one below does not add to it."""
     names = _is_server_at if is_server else matches_url

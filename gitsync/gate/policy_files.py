@@ -108,7 +108,7 @@ class RepositoryRule(Spec):
 
 
 class TenantServer(Spec):
-    """A Prometheus or reasoner that a tenant may use."""
+    """A Prometheus, reasoner or Vault that a tenant may use."""
 
     url: str = Field(description="Pattern of URLs, with all paths below.")
     secrets: Strings = Field((), description="Secrets whose keys may be sent there; absent: none.")
@@ -117,7 +117,7 @@ class TenantServer(Spec):
 class DecryptionRule(Spec):
     """Which SOPS keys a tenant may use."""
 
-    secrets: Strings = Field((), description="Secrets with age keys; absent: none.")
+    secrets: Strings = Field((), description="Secrets with keys, or credentials of key services; absent: none.")
     own_key: bool = Field(
         False,
         description="Whether only this tenant has these keys. Otherwise a Secret is only decrypted where its file names"
@@ -140,7 +140,7 @@ class TenantSpec(Spec):
     remotes: Strings = Field((), description="URLs of other repositories whose folders kustomizations may name.")
     images: Strings = Field((), description="Images, without a tag, whose tags `gitsync images` may follow.")
     servers: Annotated[tuple[TenantServer, ...], Field(strict=False)] = Field(
-        (), description="Prometheus and reasoners, each with its Secrets."
+        (), description="Prometheus, reasoners and Vault, each with its Secrets."
     )
     decryption: DecryptionRule = Field(default_factory=DecryptionRule, description="SOPS keys.")
     kinds: Strings = Field(

@@ -19,7 +19,7 @@ from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import HttpQuestion, Judge
 from gitsync.errors import ClusterUnavailable
 from gitsync.integrations.http import open_url
-from gitsync.kube import json_pointer
+from gitsync.kube.field_path import pointer_parts
 
 _ANSWER_BYTES = 4 * 1024 * 1024  # a bound for the memory of the Job: an agent may answer without end
 _HEADERS = {"Content-Type": "application/json", "Gitsync-Evaluation": "true"}
@@ -159,7 +159,7 @@ def _filled(template: Any, text: str) -> Any:
 
 def _member(value: Any, pointer: str) -> Any:
     """Return what a JSON Pointer names, None where there is nothing."""
-    for part in json_pointer.parts(pointer):
+    for part in pointer_parts(pointer):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
         elif isinstance(value, dict):

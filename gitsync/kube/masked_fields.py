@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from gitsync.kube.json_pointer import escape, parts
+from gitsync.kube.field_path import escaped_name, pointer_parts
 from gitsync.objects.keys import LAST_APPLIED, MASKED_FIELDS
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
 
@@ -33,7 +33,7 @@ _LAST_APPLIED: Final = ("metadata", "annotations", LAST_APPLIED)
 def masked_fields(*manifests: Manifest | None) -> frozenset[Pattern]:
     """Return the patterns of the fields that some forms of an object mask, empty where none does."""
     texts = [text for manifest in manifests if manifest and (text := annotations_of(manifest).get(MASKED_FIELDS))]
-    patterns = frozenset(parts(pointer) for text in texts for pointer in str(text).split())
+    patterns = frozenset(pointer_parts(pointer) for text in texts for pointer in str(text).split())
     # the last-applied annotation repeats all fields
     return patterns | {_LAST_APPLIED} if patterns else patterns
 
@@ -87,7 +87,7 @@ def with_masked_fields(manifest: Manifest, texts: SecretTexts) -> Manifest:
 def _annotated(part: dict[str, Any], pointers: frozenset[Pattern]) -> dict[str, Any]:
     result = _with_templates(part, pointers)
     metadata = metadata_of(result)
-    text = " ".join(sorted("".join(f"/{escape(name)}" for name in pointer) for pointer in pointers))
+    text = " ".join(sorted("".join(f"/{escaped_name(name)}" for name in pointer) for pointer in pointers))
     return {**result, "metadata": {**metadata, "annotations": {**annotations_of(result), MASKED_FIELDS: text}}}
 
 

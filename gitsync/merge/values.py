@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.kube.json_pointer import parts
+from gitsync.kube.field_path import pointer_parts
 
 
 def same(a: Any, b: Any) -> bool:
@@ -152,7 +152,7 @@ _OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], tuple[Any, int]]]] 
 def _path(operation: dict[str, Any], member: str) -> list[str]:
     """Return the parts of a JSON pointer; the text before the first slash is ignored."""
     pointer = operation.get(member)
-    names = parts(pointer) if isinstance(pointer, str) else ()
+    names = pointer_parts(pointer) if isinstance(pointer, str) else ()
     if not names:
         raise JsonPatchError(f"operation {operation.get('op')} has no {member} below the document")
     return list(names)

@@ -56,7 +56,10 @@ class Decryption(Section):
     """How to decrypt Secrets that are encrypted in Git."""
 
     provider: Literal["sops"] = Field(description="The tool that encrypted the Secrets.")
-    secret_ref: SecretRef = Field(description="Secret with age keys, in members that end in `.agekey`.")
+    secret_ref: SecretRef = Field(
+        description="Secret with age keys (`*.agekey`), OpenPGP keys (`*.asc`) or credentials of key services"
+        " (`sops.aws-kms`, `sops.gcp-kms`, `sops.azure-kv`, `sops.vault-token` with `sops.vault-address`)."
+    )
 
 
 _FREE_FORM = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

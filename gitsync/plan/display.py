@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from gitsync.kube import json_pointer
+from gitsync.kube.field_path import pointer_parts
 from gitsync.merge.schema import DEDUCED, Schema, builtin
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference
 from gitsync.objects.keys import LAST_APPLIED
@@ -95,7 +95,7 @@ def _schema_at(live: Manifest, pointer: str) -> Schema:
     """Return the built-in schema of the field at a JSON Pointer; an empty one for custom resources."""
     api_version = str(live.get("apiVersion") or "")
     schema = builtin().for_kind(group_of(api_version), api_version.rpartition("/")[2], str(live.get("kind") or ""))
-    for name in json_pointer.parts(pointer):
+    for name in pointer_parts(pointer):
         if schema is None:
             break
         schema = schema.items if schema.is_list else schema.fields[name]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gitsync.kube import json_pointer
+from gitsync.kube.field_path import escaped_name
 from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, field_set
@@ -252,7 +252,7 @@ class _Comparer:
             if type(value) in _SCALARS and type(live_value) is type(value) and live_value == value:
                 continue
             here = (*path, f"f:{name}")
-            there = f"{pointer}/{json_pointer.escape(name)}"
+            there = f"{pointer}/{escaped_name(name)}"
             below = schema.fields[name] or DEDUCED
             if live_value is not None:
                 self.value(below, value, live_value, here, there)
@@ -272,7 +272,7 @@ class _Comparer:
             name = element[2:]
             if element[:2] == "f:" and name not in desired and name in live:
                 below = schema.fields[name] or DEDUCED
-                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{json_pointer.escape(name)}")
+                self.removed_by_apply(below, live[name], (*path, element), f"{pointer}/{escaped_name(name)}")
 
     def is_dropped_zero(self, value: Any, path: Path) -> bool:
         """Whether a zero value was applied that the API server does not persist; removing it transfers ownership."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitsync.kube.json_pointer import parts
+from gitsync.kube.field_path import pointer_parts
 from gitsync.merge.fieldset import FieldSet, human
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import Application, IgnoreRule
@@ -210,7 +210,7 @@ class _Cover:
 
     def __init__(self, ignored: IgnoredFields, rules: Sequence[IgnoreRule], sides: _Sides) -> None:
         pointers = (*ignored.pointers, *(pointer for rule in rules for pointer in rule.json_pointers))
-        self.pointers = [keys for pointer in pointers if (keys := parts(pointer))]
+        self.pointers = [keys for pointer in pointers if (keys := pointer_parts(pointer))]
         self.declared: list[Path] = []
         """The fields of the declared object that jq paths name."""
         self.handed_over = sides.handed_over
@@ -236,7 +236,7 @@ class _Cover:
         return any(node_at(root, path) is not None for root in self.roots)
 
     def __call__(self, difference: FieldDifference, path: Path) -> bool:
-        where = parts(difference.pointer)
+        where = pointer_parts(difference.pointer)
         if any(where[: len(name)] == name for name in self.named):
             return True
         if self.is_owned_by_others(path) or self.is_held(path):

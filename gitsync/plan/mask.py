@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from gitsync.kube.json_pointer import parts
+from gitsync.kube.field_path import pointer_parts
 from gitsync.kube.masked_fields import SHORTEST, Pattern, hide, masked_fields, spellings, values_at
 from gitsync.objects.change import ABSENT, Change, FieldDifference
 from gitsync.objects.keys import LAST_APPLIED
@@ -62,7 +62,7 @@ def mask_difference(
 
 def _masked_below(difference: FieldDifference, sides: tuple[str, str], fields: frozenset[Pattern]) -> FieldDifference:
     """Return a difference without the values of masked fields, which may be a part of its own."""
-    at = parts(difference.pointer)
+    at = pointer_parts(difference.pointer)
     desired, live = (
         value if value is ABSENT else hide(value, at, fields, _hidden)
         for value in (difference.desired, difference.live)

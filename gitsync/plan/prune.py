@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gitsync.kube.json_pointer import escape
+from gitsync.kube.field_path import escaped_name
 from gitsync.kube.parts import WORKLOADS
 from gitsync.merge.schema import builtin
 from gitsync.objects.application import Application
@@ -105,7 +105,7 @@ def _release(app: Application, ref: ObjectRef, live: Manifest, options: Options)
         live=live,
         options=options,
         managed_fields=without_manager(live, app.field_manager),
-        removed=tuple(f"/metadata/{where}/{escape(mark)}" for where, mark, entries in marks if mark in entries),
+        removed=tuple(f"/metadata/{where}/{escaped_name(mark)}" for where, mark, entries in marks if mark in entries),
     )
 
 

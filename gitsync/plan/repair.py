@@ -12,7 +12,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitsync.kube.json_pointer import parts
+from gitsync.kube.field_path import pointer_parts
 from gitsync.merge.apply import Conflicts
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import DEDUCED, Schema
@@ -99,7 +99,7 @@ def _without_foreign(inputs: PlanInput, applied: Manifest, live: Manifest) -> Ma
     result = copy.deepcopy(live)
     # the last items of lists first: their indices are those of the live object
     for pointer in sorted(pointers, key=_position, reverse=True):
-        *above, last = parts(pointer)
+        *above, last = pointer_parts(pointer)
         holder: Any = result
         for key in above:
             holder = holder[int(key) if isinstance(holder, list) else key]
@@ -109,7 +109,7 @@ def _without_foreign(inputs: PlanInput, applied: Manifest, live: Manifest) -> Ma
 
 def _position(pointer: str) -> tuple[tuple[int, str], ...]:
     """Return the sort key of a pointer, indices as numbers."""
-    return tuple((int(key), "") if key.isdigit() else (-1, key) for key in parts(pointer))
+    return tuple((int(key), "") if key.isdigit() else (-1, key) for key in pointer_parts(pointer))
 
 
 def _executable(change: Change, step: Change, repaired: Manifest) -> Change:

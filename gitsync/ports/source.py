@@ -14,6 +14,7 @@ from gitsync.objects.signers import Trust
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import FieldSelection, Traces
+from gitsync.secrets import DecryptionKeys, WrappedKey
 
 FetchFile = Callable[[str], None]
 """Fetch a file of a repository by its object id; raise SourceUnavailable where that fails."""
@@ -487,3 +488,14 @@ class RenderStore(Protocol):
     def keep(self, app: Application, commit: str, build: Build) -> None:
         """Keep a build instead of the one before; a failure is not raised."""
         ...
+
+
+class KeyServices(Protocol):
+    """What opens the data keys of SOPS files that need a program or a request."""
+
+    def open(self, wrapped: WrappedKey, keys: DecryptionKeys) -> bytes | None:
+        """
+        Return a data key, or a share of one, in the clear; None without a key or credential for it.
+
+        Raise InvalidInput where what there is does not open it, TransientError where a service does not answer.
+        """

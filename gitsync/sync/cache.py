@@ -29,7 +29,7 @@ from gitsync.plan.running import FindingKey
 from gitsync.plan.undeclared import REPORT, Undeclared
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build
-from gitsync.secrets import AgeKeys
+from gitsync.secrets import DecryptionKeys
 from gitsync.sync.additions import KnownAdditions
 from gitsync.sync.input import RepairRequest
 from gitsync.sync.observed_objects import ObservedObjects
@@ -91,7 +91,7 @@ class RenderResult:
     declared: Mapping[ObjectRef, Manifest] | None = None
     options: Mapping[ObjectRef, Options] = field(default_factory=dict)
     is_complete: bool = False
-    decryption_keys: AgeKeys = field(default_factory=AgeKeys)
+    decryption_keys: DecryptionKeys = field(default_factory=DecryptionKeys)
 
 
 class GitAnswer(NamedTuple):

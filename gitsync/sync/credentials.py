@@ -7,11 +7,18 @@ import binascii
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from gitsync.apply.change import impersonated
 from gitsync.errors import InvalidInput, Refused, Rejected
-from gitsync.gate.policy import Policy, application_violations, secret_violations, source_violations
+from gitsync.gate.policy import (
+    Policy,
+    application_violations,
+    key_service_violations,
+    secret_violations,
+    source_violations,
+)
 from gitsync.objects.application import Application, ChartInputs, SourceGroup, ValuesRef, apps_of_parts
 from gitsync.objects.keys import GIT_URLS
 from gitsync.objects.manifest import Manifest, annotations_of, resource_version_of, uid_of
@@ -19,10 +26,9 @@ from gitsync.objects.ref import ref_of
 from gitsync.objects.remote import without_user
 from gitsync.objects.urls import is_artifact, matches_url
 from gitsync.ports import Cluster, Credentials, LiveCache
-from gitsync.secrets import AgeKeys
+from gitsync.secrets import VAULT_ADDRESS, DecryptionKeys, is_key_member
 
 _FIRST_LIST = 5.0
-_AGE_KEY = ".agekey"
 _GITHUB = ("https://github.com/*",)
 _CREDENTIALS = "spec.source.credentials.secretRef.name"
 _VALUES = "spec.source.helm.valuesFrom"
@@ -108,28 +114,38 @@ class ApplicationSecrets:
         secret = self._secret(app, app.source.verification_secret, "spec.source.verify.secretRef.name")
         return tuple(_text_of(secret, name) for name in sorted(secret.get("data") or {}))
 
-    def decryption_keys(self, app: Application) -> AgeKeys:
-        """Return the age key files of the Secret that an Application names; raise InvalidInput when there are none."""
+    def decryption_keys(self, app: Application) -> DecryptionKeys:
+        """
+        Return what decrypts, of the Secret that an Application names; raise InvalidInput where it has nothing.
+
+        Raise Refused for an address of Vault that the tenant may not use.
+        """
         self._check(app, secret_violations)
         if isinstance(app.source, SourceGroup):
             # one for all: an object that several sources encrypted for others is not decrypted by any
             own = [self.decryption_keys(part) for part in apps_of_parts(app) if part.source.decryption_secret]
             if own:
-                return AgeKeys(tuple(text for keys in own for text in keys.texts), own[0].is_shared)
+                return DecryptionKeys(tuple(secret for keys in own for secret in keys.secrets), own[0].is_shared)
         where = "spec.source.decryption.secretRef.name"
         name = app.source.decryption_secret
         if not name:
             raise InvalidInput(
                 "a Secret in Git is encrypted by SOPS, but the Application names no keys",
                 location=where,
-                hint="name a Secret with age keys",
+                hint="name a Secret with age keys, or with credentials of a key service",
             )
         secret = self._secret(app, name, where)
-        keys = tuple(_text_of(secret, key) for key in sorted(secret.get("data") or {}) if key.endswith(_AGE_KEY))
-        if not any(keys):
-            raise InvalidInput(f"Secret {app.namespace}/{name} has no member that ends in {_AGE_KEY}", location=where)
+        members = {key: _text_of(secret, key) for key in sorted(secret.get("data") or {}) if is_key_member(key)}
+        if not any(members.values()):
+            raise InvalidInput(
+                f"Secret {app.namespace}/{name} has no member that ends in .agekey or .asc, and no credentials of a key"
+                " service, such as sops.aws-kms",
+                location=where,
+            )
+        for address in members.get(VAULT_ADDRESS, "").split():
+            self._check(app, partial(key_service_violations, secret=name, url=address))
         is_shared = any(policy.tenant.is_shared_key for policy in self._policies_of(app) if policy.tenant is not None)
-        return AgeKeys(keys, is_shared)
+        return DecryptionKeys((members,), is_shared)
 
     def chart_inputs(self, app: Application) -> ChartInputs:
         """

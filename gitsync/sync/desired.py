@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from gitsync.errors import EmptyRender, GitsyncError, InvalidInput, detached
 from gitsync.objects.application import Application
@@ -17,12 +18,21 @@ from gitsync.plan.applied import NOTHING as NOTHING_DECLARED
 from gitsync.plan.applied import Declared, LoadDeclared
 from gitsync.plan.mask import is_secret
 from gitsync.plan.options import options_of
-from gitsync.ports import Cluster, RenderStore
+from gitsync.ports import Cluster, KeyServices, RenderStore
 from gitsync.render.build import Build
 from gitsync.render.provenance.trace import locate_field
 from gitsync.render.resources.resource import Origin
 from gitsync.render.yaml.reader import read_all
-from gitsync.secrets import AgeKeys, check_binding, decrypt, identities_of, is_encrypted
+from gitsync.secrets import (
+    AGE,
+    DecryptionKeys,
+    WrappedKey,
+    check_binding,
+    decrypt,
+    identities_of,
+    is_encrypted,
+    open_by_age,
+)
 from gitsync.sync.cache import ReconcileCache, RenderResult
 from gitsync.sync.input import Locator, ReconcileInput, SyncState, Target
 from gitsync.sync.observe import build_desired
@@ -31,8 +41,13 @@ from gitsync.sync.polling.fetch import Fetcher
 from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import FailureReason, Report
 
-DecryptionKeys = Callable[[Application], AgeKeys]
-"""Return the age keys that decrypt the Secrets of an Application."""
+
+class Decryption(NamedTuple):
+    """What decrypts the Secrets of an Application: its keys, and the services that open what age does not."""
+
+    keys_of: Callable[[Application], DecryptionKeys]
+    services: KeyServices
+
 
 _KEPT = 3
 """The commit that is followed, the one that was applied last, and the last good one."""
@@ -83,13 +98,13 @@ class DesiredState:
         fetcher: Fetcher,
         renderer: RemoteBases,
         cluster: Cluster,
-        keys_of: DecryptionKeys,
+        decryption: Decryption,
         kept: RenderStore | None = None,
     ) -> None:
         self._fetcher = fetcher
         self._renderer = renderer
         self._cluster = cluster
-        self._keys_of = keys_of
+        self._decryption = decryption
         self._kept = kept
 
     def load(self, inputs: ReconcileInput, cache: ReconcileCache, commit: Commit) -> RenderedCommit:
@@ -109,7 +124,7 @@ class DesiredState:
                 raise
             result = RenderResult(Build((), frozenset(), (str(error),)))
         # only where something is encrypted: reading keys is an error where an Application names none
-        keys = self._keys_of(app) if result.is_encrypted else AgeKeys()
+        keys = self._decryption.keys_of(app) if result.is_encrypted else DecryptionKeys()
         is_same = result.app == app and result.decryption_keys == keys
         if result.declared is None or not result.is_complete or not is_same:
             self._prepare(app, cache, commit, result, keys)
@@ -177,7 +192,7 @@ class DesiredState:
         return cache.git.last_change
 
     def _prepare(
-        self, app: Application, cache: ReconcileCache, commit: Commit, result: RenderResult, keys: AgeKeys
+        self, app: Application, cache: ReconcileCache, commit: Commit, result: RenderResult, keys: DecryptionKeys
     ) -> None:
         """Make the objects of a rendered commit for an Application."""
         manifests = self._decrypted(app, cache, commit, result.build, keys)
@@ -195,15 +210,15 @@ class DesiredState:
         self._renderer.forget(key)
 
     def _decrypted(
-        self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: AgeKeys
+        self, app: Application, cache: ReconcileCache, commit: Commit, build: Build, keys: DecryptionKeys
     ) -> Sequence[Manifest]:
         """Return the decrypted manifests of a build; the render processes have no keys."""
-        if not keys.texts:
+        if not keys.secrets:
             return build.manifests
         tree = self._renderer.files(app, self._fetcher.snapshot(app, cache.git, commit.id), build).tree
         # the files of a commit may take megabytes, and are needed for this read only
         cache.git.snapshot = None
-        return decrypt_manifests(build, tree, keys, app.destination.namespace)
+        return decrypt_manifests(build, tree, keys, self._decryption.services, app.destination.namespace)
 
     def _locate(self, app: Application, cache: ReconcileCache, commit: Commit, manifest: Manifest, field: str) -> str:
         """Return where a field of a rendered object was written, by reading the files of the commit again."""
@@ -283,14 +298,21 @@ def _result_of(build: Build) -> RenderResult:
 _WHERE = "spec.source.decryption.secretRef.name"
 
 
-def decrypt_manifests(build: Build, tree: Tree, keys: AgeKeys, namespace: str) -> tuple[Manifest, ...]:
+def decrypt_manifests(
+    build: Build, tree: Tree, keys: DecryptionKeys, services: KeyServices, namespace: str
+) -> tuple[Manifest, ...]:
     """
     Return the manifests of a build with SOPS-encrypted Secrets decrypted; ``tree`` has their files.
 
     ``namespace`` is that of objects which name none. Only Secrets may be encrypted, since the values of other kinds are
-    shown. Raise InvalidInput with file and object when one cannot be decrypted, or was encrypted for another namespace.
+    shown. Raise InvalidInput with file and object when one cannot be decrypted, or was encrypted for another namespace,
+    TransientError where a key service does not answer.
     """
-    identities = tuple(identity for key in keys.texts for identity in identities_of(key, _WHERE))
+    identities = tuple(identity for text in keys.age_files for identity in identities_of(text, _WHERE))
+
+    def open_key(wrapped: WrappedKey) -> bytes | None:
+        return open_by_age(wrapped, identities) if wrapped.kind == AGE else services.open(wrapped, keys)
+
     manifests = []
     for manifest, origin in zip(build.manifests, build.sources, strict=True):
         if not is_encrypted(manifest):
@@ -301,7 +323,7 @@ def decrypt_manifests(build: Build, tree: Tree, keys: AgeKeys, namespace: str) -
         documents = read_all(tree.read(origin.file), origin.file)
         target = ref._replace(namespace=ref.namespace or namespace)
         check_binding(manifest, documents, target, is_shared=keys.is_shared, location=origin.file)
-        manifests.append(decrypt(manifest, documents, identities, location=origin.file, subject=str(ref)))
+        manifests.append(decrypt(manifest, documents, open_key, location=origin.file, subject=str(ref)))
     return tuple(manifests)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitsync.cli.adapters import InProcessRenderer
+from gitsync.integrations.key_services import KeyServices
 from gitsync.objects.application import Application
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ObjectRef
@@ -13,7 +14,7 @@ from gitsync.sync.cache import GitCache
 from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.deletion import DeletionReconciler, Installation
-from gitsync.sync.desired import DesiredState
+from gitsync.sync.desired import Decryption, DesiredState
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.pipeline import Pipeline, ReconcileStages, SyncResult
 from gitsync.sync.polling.fetch import Fetcher, Polled, SignatureCheck
@@ -85,7 +86,7 @@ class PipelineEngine(Engine):
         watcher: Any = self.watcher
         renderer = InProcessRenderer()
         bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
-        self.desired = DesiredState(self.fetcher, bases, cluster, secrets.decryption_keys)
+        self.desired = DesiredState(self.fetcher, bases, cluster, Decryption(secrets.decryption_keys, KeyServices()))
         self.deletion = DeletionReconciler(
             self.desired,
             self.planning,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from tests.flow.environment import NAMESPACE, World
 from tests.flow.factories import config_map
+from tests.http_service import serve_http
 from tests.sops_encryption import Sealer, new_key
 from tests.waiting import until
 
@@ -65,7 +68,7 @@ def test_a_secret_without_its_key_is_refused_until_the_key_comes(world: World) -
     keys(world, new_key()[1])
     application(world)
     world.start()
-    until(lambda: "none of the age keys" in world.condition("Ready").get("message", ""), 10, world.status)
+    until(lambda: "none of the keys given" in world.condition("Ready").get("message", ""), 10, world.status)
     assert world.condition("Ready")["message"].startswith("shop/s.yaml: Secret s: ")
     keys(world)
     world.synced(commit)
@@ -87,3 +90,58 @@ def test_only_secrets_may_be_sealed(world: World) -> None:
     application(world)
     world.start()
     until(lambda: "a ConfigMap is encrypted by SOPS" in world.condition("Ready").get("message", ""), 10, world.status)
+
+
+TOKEN = "hvs.t0ken-canary"
+
+
+class _Vault(BaseHTTPRequestHandler):
+    """The transit API in small: a ciphertext is the key after a mark."""
+
+    is_open = True
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        is_allowed = self.is_open and self.headers["X-Vault-Token"] == TOKEN
+        answer = {"data": {"plaintext": body["ciphertext"].removeprefix("vault:v1:")}} if is_allowed else {"errors": []}
+        self.send_response(200 if is_allowed else 403)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+
+def sealed_by_vault(port: int, password: str = CANARY) -> str:
+    def wrap(key: bytes) -> dict[str, Any]:
+        enc = f"vault:v1:{base64.b64encode(key).decode()}"
+        place = {"vault_address": f"http://127.0.0.1:{port}", "engine_path": "sops", "key_name": "shop"}
+        return {"hc_vault": [{**place, "enc": enc}]}
+
+    return Sealer(None, ("stringData",), wrap=wrap).file({**SECRET, "stringData": {"password": password}})
+
+
+def test_a_secret_is_opened_by_vault_and_stays_while_vault_refuses(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    handler = type("Handler", (_Vault,), {})
+    with serve_http(handler) as port:
+        first = world.repo.commit("sealed", {"shop/s.yaml": sealed_by_vault(port)})
+        members = {"sops.vault-token": TOKEN, "sops.vault-address": f"http://127.0.0.1:{port}"}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "age", "namespace": NAMESPACE}}
+        world.apply({**secret, "stringData": members})
+        application(world)
+        controller = world.start(git_http_sign_in=f"127.0.0.1:{port}")
+        world.synced(first)
+        assert password(world) == CANARY
+        handler.is_open = False
+        second = world.repo.commit("rotated", {"shop/s.yaml": sealed_by_vault(port, "n3w-canary")})
+        until(lambda: "Vault did not open" in world.condition("Ready").get("message", ""), 10, world.status)
+        assert world.condition("Ready")["message"].startswith("shop/s.yaml: Secret s: ")
+        assert password(world) == CANARY
+        # another token ends the wait: the Secret is watched
+        handler.is_open = True
+        world.apply({**secret, "stringData": members | {"sops.vault-token": f"{TOKEN} "}})
+        world.synced(second)
+        assert password(world) == "n3w-canary"
+    shown = repr((world.status(), controller.view.events(), controller.records.audit_records())) + caplog.text
+    assert TOKEN not in shown
+    assert CANARY not in shown

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gitsync.kube import cel, json_pointer
+from gitsync.kube import cel
+from gitsync.kube.field_path import escaped_name, pointer_parts
 from gitsync.kube.kinds import defined_kind, is_established, served_versions
 from gitsync.kube.openapi import default_limits, encode_texts
 from gitsync.kube.times import seconds_of, timestamp
@@ -35,7 +36,7 @@ def test_times_are_rfc_3339_in_utc():
 
 @pytest.mark.parametrize("name", ["a", "a/b", "a~b", "~1", "~0/"])
 def test_a_name_survives_a_json_pointer(name):
-    assert json_pointer.parts(f"/x/{json_pointer.escape(name)}") == ("x", name)
+    assert pointer_parts(f"/x/{escaped_name(name)}") == ("x", name)
 
 
 def test_an_expression_without_a_value_does_not_hold():

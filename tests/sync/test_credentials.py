@@ -21,8 +21,8 @@ TENANT = Policy(
     repositories=("https://git.example/*",),
     tenant=TenantGrants(
         repositories=(GrantedUrl("https://git.example/*", ("login",)),),
-        servers=(GrantedUrl("https://models.example", ("judge",)),),
-        decryption=("age",),
+        servers=(GrantedUrl("https://models.example", ("judge",)), GrantedUrl("https://vault.example", ("vault",))),
+        decryption=("age", "vault", "other-vault"),
     ),
 )
 ENGINE = json.dumps(
@@ -55,6 +55,8 @@ def secrets(*policies: Policy) -> ApplicationSecrets:
         "login": {"password": "right"},
         "partner": {"password": "of-a-partner"},
         "age": {"a.agekey": "AGE-SECRET-KEY-1"},
+        "vault": {"sops.vault-token": "t", "sops.vault-address": "https://vault.example/", "notes": "not for us"},
+        "other-vault": {"sops.vault-token": "t", "sops.vault-address": "https://vault.example https://evil.example"},
         "judge": {"apiKey": "key"},
         "registry": {".dockerconfigjson": ENGINE},
         "broken": {".dockerconfigjson": "[]"},
@@ -96,6 +98,23 @@ def test_other_keys_are_refused() -> None:
         secrets(TENANT).decryption_keys(application(age="login"))
     with pytest.raises(Refused, match=r"Secret login is not allowed for https://models\.example/v1"):
         secrets(TENANT).reasoner_key(application(judge="login"))
+
+
+def test_a_tenant_lists_the_addresses_of_vault_with_the_secret() -> None:
+    keys = secrets(TENANT).decryption_keys(application(age="vault"))
+    assert keys.secrets == ({"sops.vault-token": "t", "sops.vault-address": "https://vault.example/"},)
+    assert "https" not in repr(keys), "keys are not in logs"
+    # listed for the Secret vault alone
+    with pytest.raises(Refused, match=r"Secret other-vault is not allowed for https://vault\.example by policy shop"):
+        secrets(TENANT).decryption_keys(application(age="other-vault"))
+    assert secrets().decryption_keys(application(age="other-vault")).secrets
+
+
+def test_a_secret_without_any_key_is_named() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"shop/login has no member that ends in \.agekey or \.asc, and no credentials"
+    ):
+        secrets().decryption_keys(application(age="login"))
 
 
 def test_without_a_tenant_each_secret_of_the_namespace_counts() -> None:

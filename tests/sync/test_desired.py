@@ -11,6 +11,7 @@ import yaml
 from pyrage.x25519 import Identity
 
 from gitsync.errors import EmptyRender, InvalidInput, SourceUnavailable
+from gitsync.integrations.key_services import KeyServices
 from gitsync.objects.application import Application, ChartInputs, ValuesRef, parse_application
 from gitsync.objects.change import Plan, Risk
 from gitsync.objects.charts import ChartOptions
@@ -20,10 +21,10 @@ from gitsync.objects.record import Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Snapshot
 from gitsync.render.build import Build, build
-from gitsync.secrets import AgeKeys
+from gitsync.secrets import AGE_SUFFIX, DecryptionKeys
 from gitsync.sync.cache import Operation, ReconcileCache
 from gitsync.sync.credentials import ApplicationSecrets
-from gitsync.sync.desired import DesiredState, RenderedCommit
+from gitsync.sync.desired import Decryption, DesiredState, RenderedCommit
 from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.remote_bases import RemoteBases
@@ -86,11 +87,11 @@ class World:
         secrets = ApplicationSecrets(cluster, FakeLive(self.cluster))
         self.fetcher = Fetcher(source, secrets, SignatureCheck(lambda *revision: None), FakeClock())
         bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
-        return DesiredState(self.fetcher, bases, cluster, self.read_keys, self.store)
+        return DesiredState(self.fetcher, bases, cluster, Decryption(self.read_keys, KeyServices()), self.store)
 
-    def read_keys(self, app: Application) -> AgeKeys:
+    def read_keys(self, app: Application) -> DecryptionKeys:
         assert self.keys is not None, "an Application without encrypted objects need not name keys"
-        return AgeKeys(self.keys)
+        return DecryptionKeys(tuple({AGE_SUFFIX: text} for text in self.keys))
 
     def load(self, commit: str) -> RenderedCommit:
         return self.desired.load(self.inputs(), self.cache, Commit(commit))
@@ -218,7 +219,7 @@ def test_values_that_were_missing_are_not_missed_for_good() -> None:
     cluster: Any = world.cluster
     secrets = ApplicationSecrets(cluster, FakeLive(world.cluster))
     bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: (), secrets.chart_inputs)
-    world.desired = DesiredState(world.fetcher, bases, cluster, world.read_keys)
+    world.desired = DesiredState(world.fetcher, bases, cluster, Decryption(world.read_keys, KeyServices()))
 
     with pytest.raises(InvalidInput, match="ConfigMap gitsync/sizes does not exist"):
         world.load("c1")

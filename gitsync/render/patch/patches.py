@@ -12,7 +12,7 @@ from sys import intern
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.kube.json_pointer import unescape
+from gitsync.kube.field_path import unescaped_name
 from gitsync.objects.manifest import Manifest
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.patch import strategic_merge
@@ -184,7 +184,7 @@ def _is_missing(manifest: Manifest, pointer: Any) -> bool:
     """Return whether a pointer leads to a mapping that lacks the last name."""
     if not isinstance(pointer, str):
         return False
-    *parents, last = [unescape(part) for part in pointer.split("/")[1:]] or [""]
+    *parents, last = [unescaped_name(part) for part in pointer.split("/")[1:]] or [""]
     holder = _at(manifest, parents)
     return isinstance(holder, dict) and last not in holder
 
@@ -194,7 +194,7 @@ def _from_start(pointer: str, manifest: Manifest, inserts: bool) -> str:
     parts = pointer.split("/")
     for index, part in enumerate(parts):
         if part.startswith("-") and part[1:].isdecimal():
-            holder = _at(manifest, [unescape(parent) for parent in parts[1:index]])
+            holder = _at(manifest, [unescaped_name(parent) for parent in parts[1:index]])
             length = len(holder) + (inserts and index == len(parts) - 1) if isinstance(holder, list) else 0
             # A negative index counts from the end (SupportNegativeIndices).
             if int(part) + length >= 0:
