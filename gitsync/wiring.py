@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gitsync.agents.waves import DEFAULT_LIMIT, WaveLimit
+from gitsync.apply.change import DryRun
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import Hooks
 from gitsync.apply.owner_writes import WritePool, WritesByOwner
@@ -165,6 +166,7 @@ class Engine:
     keeps: KeepService
     updates: UpdateController
     workloads: WorkloadService
+    dry_runs: DryRun
     share: Shard
     is_replica: bool
     """Whether other replicas have pages of their own."""
@@ -455,6 +457,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
         share=share,
         is_replica=settings.replicas,
         workloads=WorkloadService(cluster, clock),
+        dry_runs=DryRun(cluster),
         keeps=KeepService(source, bases, renderer, proposals, secrets.credentials),
         updates=updates,
     )

@@ -17,6 +17,8 @@ from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.mask import mask_text
 from gitsync.plan.ownership import at_version
+from gitsync.plan.risk.table import classify
+from gitsync.plan.steps import replacing
 from gitsync.ports import Cluster, LiveCache
 
 _OF_THE_SERVER = frozenset({"apiVersion", "kind", "metadata", "status"})
@@ -122,6 +124,50 @@ def apply_change(request: ApplyRequest, change: Change, cluster: Cluster, live: 
     elif resource is not None and change.live is not None:
         live.observe_delete(resource, change.live)
     return StepResult(change, Outcome.SUCCEEDED, change.reason, live=written, duration_ms=_elapsed_ms(began))
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """Asks the API server what it would do with single steps, with the rights of their Application."""
+
+    cluster: Cluster
+
+    def of(self, app: Application, change: Change, *, replaces: bool = False) -> StepResult:
+        """
+        Return what the API server answers to a step, and write nothing. Never raises: errors are part of the result.
+
+        With ``replaces``, an object that cannot be changed in place would be deleted and created again.
+        """
+        began = time.monotonic()
+        try:
+            step = self._ask(app, change, replaces=replaces)
+        except GitsyncError as error:
+            message = mask_text(str(error), (change.desired, change.live))
+            return StepResult(change, Outcome.FAILED, message, error=error, duration_ms=_elapsed_ms(began))
+        return StepResult(step, Outcome.SUCCEEDED, step.reason, duration_ms=_elapsed_ms(began))
+
+    def _ask(self, app: Application, change: Change, *, replaces: bool) -> Change:
+        """Return the step as it would be carried out; raise the errors of ``Cluster.apply`` and ``delete``."""
+        user = impersonated(app)
+        if change.desired is None:
+            # a release sends a patch, which has no other outcome than the plan says
+            if change.action is Action.PRUNE and change.live is not None:
+                self._delete(change.ref, change.live, user)
+            return change
+        try:
+            self.cluster.apply(change.desired, manager=app.field_manager, dry_run=True, user=user)
+        except Rejected as error:
+            recreated = replacing(change, error) if replaces or change.action is Action.REPLACE else None
+            if recreated is None or recreated.live is None:
+                raise
+            # its successor cannot be asked for while it exists
+            self._delete(change.ref, recreated.live, user)
+            return classify(recreated, app.risk.rules)
+        return change
+
+    def _delete(self, ref: ObjectRef, live: Manifest, user: str) -> None:
+        version = str(live["apiVersion"]).rpartition("/")[2]
+        self.cluster.delete(ref, version, uid=uid_of(live), user=user, dry_run=True)
 
 
 def _sharing(written: Manifest, desired: Manifest) -> Manifest:

@@ -135,6 +135,12 @@ class Dashboard:
         reviewed: dict[str, Any] = self._parsed(answer)
         return reviewed
 
+    def sync(self, namespace: str, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Request a sync of chosen objects, or a dry run of it; return the answer as JSON."""
+        answer = self._request("POST", f"{_application(namespace, name)}/sync", orjson.dumps(wanted))
+        taken: dict[str, Any] = self._parsed(answer)
+        return taken
+
     def get(self, path: str) -> Any:
         """Return the parsed answer of a path of the API."""
         return self._parsed(self._request("GET", path, None))

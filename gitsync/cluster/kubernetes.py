@@ -163,7 +163,14 @@ class KubernetesCluster:
         return patched
 
     def delete(
-        self, ref: ObjectRef, version: str, *, uid: str, user: str = "", foreground: bool = False
+        self,
+        ref: ObjectRef,
+        version: str,
+        *,
+        uid: str,
+        user: str = "",
+        foreground: bool = False,
+        dry_run: bool = False,
     ) -> Manifest | None:
         """
         Delete the object if it still has this uid; an object that is already gone is ignored.
@@ -178,6 +185,7 @@ class KubernetesCluster:
             # named also for the default: that of batch/v1 Jobs orphans their pods
             "propagationPolicy": "Foreground" if foreground else "Background",
             "preconditions": {"uid": uid},
+            **({"dryRun": ["All"]} if dry_run else {}),
         }
         try:
             answer: Manifest = self._client.send("DELETE", object_path(resource, ref), options, user=user)

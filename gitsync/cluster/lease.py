@@ -126,11 +126,19 @@ class FencedCluster(KubernetesCluster):
         return super().release(released, manager=manager, user=user)
 
     def delete(
-        self, ref: ObjectRef, version: str, *, uid: str, user: str = "", foreground: bool = False
+        self,
+        ref: ObjectRef,
+        version: str,
+        *,
+        uid: str,
+        user: str = "",
+        foreground: bool = False,
+        dry_run: bool = False,
     ) -> Manifest | None:
         """Delete the object if it still has this uid."""
-        self._check()
-        return super().delete(ref, version, uid=uid, user=user, foreground=foreground)
+        if not dry_run:
+            self._check()
+        return super().delete(ref, version, uid=uid, user=user, foreground=foreground, dry_run=dry_run)
 
     def replace(self, manifest: Manifest, *, manager: str, subresource: str = "") -> Manifest:
         """Write the object, or one subresource of it."""

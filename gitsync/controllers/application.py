@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -26,12 +27,14 @@ from gitsync.objects.keys import (
     HINT_MANAGER,
     PUSH_MANAGER,
     REQUEST_MANAGER,
+    REQUESTED_OBJECTS,
     REQUESTED_SYNC,
     SUSPEND_MANAGER,
 )
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.phase import Phase
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
+from gitsync.plan.parts import Choice
 from gitsync.plan.running import POD, Execution
 from gitsync.runtime.work_costs import counted_for
 from gitsync.runtime.workqueue import WorkQueue
@@ -219,6 +222,18 @@ class ApplicationController(BaseController[str]):
         else:
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
         return True
+
+    def request_chosen(self, key: str, choice: Choice) -> str:
+        """Request a sync of some objects by annotations; return its id, empty for an unknown Application."""
+        manifest = self._application(key)
+        if manifest is None:
+            return ""
+        # with a random part: two requests of one moment differ
+        request = f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ}-{uuid.uuid4().hex[:8]}"
+        annotations = {REQUESTED_SYNC: request, REQUESTED_OBJECTS: choice.to_annotation()}
+        # in one apply: a request without its objects is one for all
+        self._cluster.apply(_only(manifest, metadata={"annotations": annotations}), manager=REQUEST_MANAGER)
+        return request
 
     def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
         """Restore objects now, on behalf of a user; False for an unknown Application, or that of another replica."""

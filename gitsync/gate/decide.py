@@ -36,13 +36,15 @@ def decide(
     *,
     manual: bool = False,
     violations: Iterable[str] = (),
+    whole: Plan | None = None,
 ) -> Verdict:
     """
     Return whether a plan may run: refused, held (for a person or a window), or allowed.
 
     ``review`` is the approval or rejection of exactly this plan. ``violations`` are those of policy, schemas and
     manifest checks; any of them refuses the whole plan before its first write. ``manual``: a user requested this
-    sync.
+    sync. Of a part that a user chose, ``whole`` is the plan that it is of: by its deletions a part that deletes
+    something is judged, since several parts would pass a limit otherwise.
     """
     refusals = tuple(reason for reason in (*violations, *plan.refusals, too_many(plan, policy)) if reason)
     if refusals:
@@ -58,7 +60,8 @@ def decide(
     except InvalidInput as error:
         return Verdict(Decision.REFUSED, (str(error),))
     asked = approval_messages(app, plan, policy)
-    waits = tuple(reason for reason in (_rewritten(plan), mass_deletion(plan, app, policy), *asked) if reason)
+    deleting = whole if whole is not None and any(step.action in _DELETES for step in plan.writes) else plan
+    waits = tuple(reason for reason in (_rewritten(plan), mass_deletion(deleting, app, policy), *asked) if reason)
     return _verdict(app, plan, policy, review, _Waits(waits, closed))
 
 

@@ -15,7 +15,15 @@ from gitsync.errors import InvalidInput
 from gitsync.objects.change import Risk
 from gitsync.objects.charts import ChartOptions, ClusterValues
 from gitsync.objects.holds import FieldHold, holds_of
-from gitsync.objects.keys import APPLICATION, FIELD_MANAGER, MANAGED_BY, SET_LABEL, TRACKING_ID
+from gitsync.objects.keys import (
+    APPLICATION,
+    FIELD_MANAGER,
+    MANAGED_BY,
+    REQUESTED_OBJECTS,
+    REQUESTED_SYNC,
+    SET_LABEL,
+    TRACKING_ID,
+)
 from gitsync.objects.manifest import Manifest, annotations_of, at, content_hash, labels_of, metadata_of
 from gitsync.objects.parsing import DecimalText, Duration, Keyed, Seconds, Section, Strings, Text, parse_spec
 from gitsync.objects.ref import ObjectRef
@@ -850,6 +858,8 @@ class Application:
     is_deleted: bool = False
     history_limit: int = 20
     requested_sync: str = ""
+    requested_objects: str = ""
+    """The annotation that limits the requested sync to some objects, empty for one of all."""
     depends_on: tuple[str, ...] = ()
     health_checks: tuple[HealthCheck, ...] = ()
     openai: OpenAI | None = None
@@ -1065,7 +1075,8 @@ def parse_application(manifest: Manifest) -> Application:
         image_updates=spec.image_updates,
         promotion=spec.promotion,
         holds=holds_of(manifest),
-        requested_sync=str(at(meta, "annotations", "gitsync.dev/requested-sync", default="")),
+        requested_sync=str(annotations_of(manifest).get(REQUESTED_SYNC, "")),
+        requested_objects=str(annotations_of(manifest).get(REQUESTED_OBJECTS, "")),
         set=labels_of(manifest).get(SET_LABEL, ""),
         owner=owner_of_marks(manifest, ObjectRef(APPLICATION.group, APPLICATION.kind, namespace, name)),
     )

@@ -82,6 +82,8 @@ EVALUATION_MANAGER: Final = "gitsync-evaluation"
 """The field manager of what an evaluation makes."""
 REQUESTED_SYNC: Final = "gitsync.dev/requested-sync"
 """Annotation on an Application: a person asks for a sync now; the value is any new text, kept in status."""
+REQUESTED_OBJECTS: Final = "gitsync.dev/requested-objects"
+"""Annotation beside it: the objects that the requested sync is limited to, and how they are synced; see ``Choice``."""
 
 GIT_URLS: Final = "gitsync.dev/git-urls"
 """Of a Secret: patterns of the repositories that its credentials are for, separated by spaces."""

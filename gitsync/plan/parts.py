@@ -2,15 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import orjson
+
+from gitsync.errors import InvalidInput
 from gitsync.kube.kinds import CRD, NAMESPACE, defined_kind
 from gitsync.objects.change import Action, Change, Plan
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.explain import explain
 from gitsync.plan.hook_needs import grants, needs_of
 from gitsync.plan.risk.table import plan_risk
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """
+    The objects that a user wants to be synced of the plan of one commit, its ``revision``, and how.
+
+    With ``prune`` those are deleted that Git no longer declares. With ``replace`` those are deleted and created again
+    that cannot be changed in place, as the annotation ``gitsync.dev/force`` has it. ``by`` is who requested it.
+    """
+
+    refs: frozenset[ObjectRef]
+    revision: str = ""
+    prune: bool = False
+    replace: bool = False
+    by: str = ""
+
+    def to_annotation(self) -> str:
+        """Return the value of the annotation that keeps it until its sync has ended."""
+        objects = sorted(ref.path for ref in self.refs)
+        options = {"prune": self.prune, "replace": self.replace}
+        return orjson.dumps({"objects": objects, "revision": self.revision, **options, "by": self.by}).decode()
+
+    @classmethod
+    def from_annotation(cls, text: str) -> Choice:
+        """Return the choice that an annotation keeps; one of another form chooses nothing, and never everything."""
+        try:
+            members: dict[str, Any] = orjson.loads(text)
+            refs = frozenset(ObjectRef.from_path(str(path)) for path in members["objects"])
+            options = {name: members.get(name) is True for name in ("prune", "replace")}
+            return cls(refs, str(members["revision"]), **options, by=str(members.get("by", "")))
+        # a user who may annotate an Application can write any text
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return cls(frozenset())
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of the options that are on."""
+        return tuple(name for name, is_on in (("prune", self.prune), ("replace", self.replace)) if is_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +120,42 @@ def closure(selected: Iterable[ObjectRef], needs: Mapping[ObjectRef, tuple[Need,
     return frozenset(refs)
 
 
-def part_of(plan: Plan, steps: Iterable[str], max_deletes: int) -> Plan:
-    """
-    Return the plan of some objects (paths of their refs) and all hooks, under the digest of the whole plan.
+def check_closed(plan: Plan, chosen: Collection[ObjectRef], subject: str) -> None:
+    """Raise InvalidInput, about ``subject``, where the steps of some objects depend on steps of others."""
+    missing = sorted(closure(chosen, needs_by_step(plan)).difference(chosen))
+    if missing:
+        names = ", ".join(map(str, missing))
+        raise InvalidInput(f"the selected steps depend on {names}", object=subject, hint="select these steps too")
 
-    What the whole plan leaves unchanged stays.
+
+def part_of(plan: Plan, steps: Iterable[str], max_deletes: int, *, has_hooks: bool = True) -> Plan:
+    """
+    Return the plan of some objects (paths of their refs), under the digest of the whole plan.
+
+    What the whole plan leaves unchanged stays. All hooks are part of it unless ``has_hooks`` is False.
     """
     wanted = frozenset(steps)
     changes = tuple(
-        step for step in plan.changes if not step.is_write or step.action is Action.HOOK or step.ref.path in wanted
+        step
+        for step in plan.changes
+        if not step.is_write or (has_hooks if step.action is Action.HOOK else step.ref.path in wanted)
     )
     return replace(plan, changes=changes, risk=plan_risk(changes, max_deletes), explanation=explain(changes))
+
+
+def chosen_part(plan: Plan, choice: Choice, max_deletes: int) -> Plan:
+    """
+    Return the part of a plan that a user chose: without hooks, which are other objects.
+
+    Nothing of a plan for another commit is chosen.
+    """
+    is_same = choice.revision == plan.revision
+    chosen = (
+        step.ref.path
+        for step in plan.writes
+        if is_same and step.ref in choice.refs and (choice.prune or step.action is not Action.PRUNE)
+    )
+    return part_of(plan, chosen, max_deletes, has_hooks=False)
 
 
 def _needs(step: Change, steps: _Steps) -> Iterator[Need]:

@@ -141,6 +141,9 @@ def _repair(inputs: PlanInput, step: Change) -> Change | None:
     # Whatever was permitted once, lost data cannot be restored.
     if loses_data(step) or (limit is not None and judged.risk.level >= limit.level):
         return None
+    # Git did not permit it: a user requests the replace, which is a step like any other then.
+    if step.action is Action.REPLACE and not options_of(inputs.desired[step.ref]).force:
+        return None
     return replace(judged, rule=REPAIR_RULE, reason=_reason(step), always_asks=False)
 
 

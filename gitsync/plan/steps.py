@@ -220,9 +220,12 @@ class _Comparison:
         return has_more or (self.drift.certain and not self.drift.in_sync)
 
 
-def _kept_fields(answer: GitsyncError) -> str:
-    """Return what only a new object can change, empty where the object can be changed."""
-    return "what is stored does not fit its definition, and" if is_misfit(answer) else immutable_fields(answer)
+def replacing(step: Change, answer: GitsyncError) -> Change | None:
+    """Return a step that deletes its object and creates it again, None where the answer to an apply needs no such."""
+    fields = "what is stored does not fit its definition, and" if is_misfit(answer) else immutable_fields(answer)
+    if step.live is None or not fields:
+        return None
+    return replace(step, action=Action.REPLACE, reason=f"{fields} cannot be changed in place")
 
 
 def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | None) -> Change:
@@ -231,10 +234,9 @@ def _update(inputs: PlanInput, step: Change, live: Manifest, last: Manifest | No
     answer = inputs.cluster.dry_runs.get(step.ref)
     force = step.options.force
     # Only where the API server refused the change in place: a replace deletes the object.
-    if force and isinstance(answer, GitsyncError) and (fields := _kept_fields(answer)):
+    if force and isinstance(answer, GitsyncError) and (replaced := replacing(step, answer)) is not None:
         differences = find_drift(desired, live, inputs.schema_of(desired)).differences
-        reason = f"{fields} cannot be changed in place"
-        return replace(step, action=Action.REPLACE, differences=differences, reason=reason)
+        return replace(replaced, differences=differences)
     adopts = step.ref not in inputs.inventory and not is_owned(inputs.app, live)
     comparison = _compare(inputs, step, live, last, adopts=adopts)
     differences = comparison.differences

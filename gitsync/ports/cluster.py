@@ -124,12 +124,19 @@ class Cluster(Protocol):
 
     # by uid: an object that another client has created under the name since is not the one that was planned
     def delete(
-        self, ref: ObjectRef, version: str, *, uid: str, user: str = "", foreground: bool = False
+        self,
+        ref: ObjectRef,
+        version: str,
+        *,
+        uid: str,
+        user: str = "",
+        foreground: bool = False,
+        dry_run: bool = False,
     ) -> Manifest | None:
         """
         Request the object's deletion if it still has this uid; an absent object is ignored.
 
-        In the ``foreground`` the object stays until what it owns is gone.
+        In the ``foreground`` the object stays until what it owns is gone. A ``dry_run`` deletes nothing.
 
         Return what is on its way out, None when the object is gone.
         """

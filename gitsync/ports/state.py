@@ -13,6 +13,7 @@ from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import SyncStatus
 from gitsync.objects.ref import ObjectRef
+from gitsync.plan.parts import Choice
 from gitsync.plan.running import Execution, RunningFinding
 from gitsync.runtime.work_costs import Interval
 
@@ -263,6 +264,14 @@ class SyncRequests(Protocol):
         Request a poll of Git and a sync now, in the name of a user; False for an unknown application.
 
         It also syncs where automation is off, and in windows that allow manual syncs.
+        """
+        ...
+
+    def request_chosen(self, key: str, choice: Choice) -> str:
+        """
+        Request a sync of some objects, which stays requested over a restart until it has ended.
+
+        Return the id that the status repeats then, empty for an unknown application.
         """
         ...
 

@@ -9,7 +9,7 @@ from gitsync.ports import ApplicationSets, Clock, ObjectDetails, Records, StateR
 from gitsync.ports.previews import Proposals
 from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
-from gitsync.services.requests import WorkloadWriter
+from gitsync.services.requests import DryRuns, WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.updates import Updates
 from gitsync.services.usage import PodUsage, TokenUsage
@@ -118,6 +118,11 @@ class Backend(Protocol):
     @property
     def workloads(self) -> WorkloadWriter:
         """Restarts of workloads and deletes of Pods."""
+        ...
+
+    @property
+    def dry_runs(self) -> DryRuns:
+        """What the API server answers to single steps, without writing them."""
         ...
 
     @property

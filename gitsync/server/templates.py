@@ -296,6 +296,7 @@ NOTICES: Final = {
     "revert": "Revert commit pushed. Clones get it by git pull --rebase, before their next push.",
     "revert-branch": "Revert commit pushed to a branch of its own. It changes nothing before it is merged.",
     "restart": "Restarted. Its Pods are replaced one after another.",
+    "sync-objects": "Sync of the chosen objects requested.",
     "delete-pod": "Deleted. Its controller creates another Pod.",
     "approve": "Plan approved.",
     "approve-selected": "The selected steps are approved. The others become a plan of their own.",

@@ -33,7 +33,7 @@ from gitsync.ports.previews import Proposals, ProposalView
 from gitsync.server.backend import Backend, NoticeReceivers
 from gitsync.services.adopt import KeepService
 from gitsync.services.provenance import FieldProvenance
-from gitsync.services.requests import WorkloadWriter
+from gitsync.services.requests import DryRuns, WorkloadWriter
 from gitsync.services.revert import RevertPreview, RevertService
 from gitsync.services.updates import Updates, UpdateView
 from gitsync.services.usage import PodUsage, TokenUsage
@@ -71,6 +71,7 @@ def visible_to(engine: Backend, user: User) -> Backend:
         engine.keeps,
         VisibleUpdates(engine.updates, shows),
         engine.workloads,
+        engine.dry_runs,
         engine.is_replica,
         engine.owns,
     )
@@ -99,6 +100,7 @@ class VisibleBackend:
     keeps: KeepService
     updates: Updates
     workloads: WorkloadWriter
+    dry_runs: DryRuns
     is_replica: bool
     owns: Callable[[str], bool]
 

@@ -13,19 +13,21 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
+from gitsync.apply.change import StepResult
 from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import GitsyncError, InvalidInput, Refused, WrongState
 from gitsync.gate.approvals import may_operate
 from gitsync.gate.policy import Policy
 from gitsync.kube.field_path import parse_path
 from gitsync.objects.application import Application, Destination, GitSource, app_of_part
-from gitsync.objects.change import Decision, HoldReason, Plan
+from gitsync.objects.change import Action, Change, Decision, HoldReason, Plan
 from gitsync.objects.holds import LONGEST_HOLD, FieldHold
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
+from gitsync.plan.parts import Choice, check_closed
 from gitsync.ports import ApplicationView, Clock, RevertResult
 from gitsync.services.adopt import KeepService, ProposedAdoption
 from gitsync.services.revert import RevertService
@@ -42,6 +44,8 @@ class RequestKind(StrEnum):
     RESUME = "resume"
 
 
+_NAMED = 20
+"""Objects that the message of an audit record names; its details have all."""
 _DEFAULT_REASONS = {RequestKind.SYNC: "Sync now"}
 """Reasons of requests that need none; every other kind needs a name and a reason."""
 
@@ -56,6 +60,22 @@ class AuditTrail(Protocol):
 
 class RequestRecords(AuditTrail, ReviewRecords, Protocol):
     """The audit and the reviews that requests are recorded in."""
+
+
+class DryRuns(Protocol):
+    """What asks the API server what it would do with a step; nothing is written."""
+
+    def of(self, app: Application, change: Change, *, replaces: bool = False) -> StepResult:
+        """Return the answer; with ``replaces`` an object may be deleted and created again. Errors are a result."""
+        ...
+
+
+class ChoiceWriter(Protocol):
+    """What requests a sync of chosen objects: the controller in its own process, which has the plan."""
+
+    def request_chosen(self, key: str, choice: Choice) -> str:
+        """Request it, and return its id, which the status repeats; empty for an unknown Application."""
+        ...
 
 
 class RequestWriter(Protocol):
@@ -189,6 +209,65 @@ class UserRequests:
             raise WrongState(what, object=subject, hint="sync the Application: its plan has the step")
         return frozenset(refs or repairs)
 
+    def check_chosen(self, view: ApplicationView, choice: Choice, by: User) -> tuple[Change, ...]:
+        """
+        Return the steps of the objects that a user chose to sync.
+
+        Raise Refused where the user is not an operator, WrongState where one of them has no step, and InvalidInput
+        where a step needs others, or deletes its object and ``prune`` is not requested.
+        """
+        self.check(view, RequestKind.SYNC, by)
+        subject = _subject(view)
+        if view.plan is None:
+            raise WrongState(
+                "another replica works on this application", object=subject, hint="sync the objects on its dashboard"
+            )
+        if not choice.refs:
+            raise InvalidInput("no object is chosen", object=subject, hint="choose at least one")
+        steps = {step.ref: step for step in choosable(view)}
+        for ref in sorted(choice.refs):
+            if ref not in steps:
+                raise WrongState(f"the plan has no step for {ref}", object=subject, hint="it is as Git declares it")
+            if steps[ref].action is Action.PRUNE and not choice.prune:
+                raise InvalidInput(
+                    f"Git does not declare {ref} any more, so a sync deletes it",
+                    object=subject,
+                    hint="request it with prune, or leave the object out",
+                )
+        check_closed(view.plan, choice.refs, subject)
+        return tuple(steps[ref] for ref in sorted(choice.refs))
+
+    def dry_run(self, view: ApplicationView, dry_runs: DryRuns, choice: Choice, by: User) -> tuple[StepResult, ...]:
+        """
+        Return what the API server would answer to a sync of chosen objects; nothing is written.
+
+        Raise as ``check_chosen``. No audit record is made, as of every dry run: nothing happens.
+        """
+        steps = self.check_chosen(view, choice, by)
+        app = readable(view)
+        return tuple(dry_runs.of(app, step, replaces=choice.replace) for step in steps)
+
+    def sync_chosen(self, view: ApplicationView, writer: ChoiceWriter, choice: Choice, by: User, reason: str) -> str:
+        """
+        Request a sync of chosen objects, and of no others; return its id.
+
+        What the gate holds of them waits for an approval as in any sync. Raise as ``check_chosen``.
+        """
+        steps = self.check_chosen(view, choice, by)
+        check_named(by, reason, "to sync chosen objects", _subject(view))
+        record = AuditRecord.by_user(view.key, "sync-objects", by, self._clock.now(), reason)
+        objects = [str(step.ref) for step in steps]
+        details = {**record.details, "objects": objects, "options": list(choice.options)}
+        more = f" and {len(objects) - _NAMED} more" if len(objects) > _NAMED else ""
+        message = "; ".join((", ".join(objects[:_NAMED]) + more, *choice.options))
+        self._records.audit([replace(record, message=message, details=details)])
+        # of the commit that the user saw: another one may do other things to the same objects
+        revision = view.plan.revision if view.plan is not None else ""
+        id = writer.request_chosen(view.key, replace(choice, revision=revision, by=by.name))
+        if not id:
+            raise WrongState("does not exist any more", object=_subject(view))
+        return id
+
     def revert_drift(
         self, view: ApplicationView, writer: RepairWriter, refs: Sequence[ObjectRef], by: User, reason: str
     ) -> None:
@@ -247,7 +326,8 @@ class UserRequests:
         app, plan = _reviewable(view, digest)
         until = self._reviews.approve(app, plan, approval)
         is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
-        if is_closed or _syncs_by_itself(app, plan, view):
+        # a request that is pending runs the plan that it waits for; another one would be for all objects
+        if is_closed or _is_requested(view) or _syncs_by_itself(app, plan, view):
             # a manual sync would pass a window that allows manual syncs: an approval opens none, the plan waits for it
             self._writer.poll_now([view.key])
         else:
@@ -454,6 +534,19 @@ def _is_suspended(view: ApplicationView) -> bool:
     if view.application is not None:
         return view.application.suspend
     return Phase.of(view.status) is Phase.SUSPENDED
+
+
+def choosable(view: ApplicationView) -> Sequence[Change]:
+    """Return the steps of the objects that a user may choose to sync, one for each object; hooks are not among them."""
+    steps = view.plan.outstanding if view.plan is not None else ()
+    # the step of the commit last: it includes the repair of its object
+    return tuple({step.ref: step for step in steps if step.action is not Action.HOOK}.values())
+
+
+def _is_requested(view: ApplicationView) -> bool:
+    """Return whether a sync that an annotation requests has not ended."""
+    requested = view.application.requested_sync if view.application is not None else ""
+    return requested not in ("", at(view.status, "requestedSync", default=""))
 
 
 def _reviewable(view: ApplicationView, digest: str) -> tuple[Application, Plan]:

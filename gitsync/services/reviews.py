@@ -16,7 +16,7 @@ from gitsync.gate.approvals import approvers, expires, is_author, may_approve, m
 from gitsync.gate.decide import rejection_message
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.application import Application
-from gitsync.objects.change import Decision, HoldReason, Plan, Review, Risk, review_link
+from gitsync.objects.change import Action, Decision, HoldReason, Plan, Review, Risk, review_link
 from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
 from gitsync.objects.record import AuditRecord
 from gitsync.objects.ref import ObjectRef, ref_of
@@ -24,7 +24,7 @@ from gitsync.objects.urls import matches_url
 from gitsync.objects.user import User
 from gitsync.operator.child_reconciler import Owner
 from gitsync.plan.commit_effect import effect_digest
-from gitsync.plan.parts import closure, needs_by_step
+from gitsync.plan.parts import check_closed
 from gitsync.ports import ApplicationView, Clock
 from gitsync.ports.hosts import HostReview
 
@@ -129,19 +129,14 @@ class ReviewService:
 def _chosen(app: Application, plan: Plan, steps: frozenset[str]) -> tuple[str, ...]:
     """Return the steps of an approval in order, none for the whole plan; raise InvalidInput where they need others."""
     known = {step.ref.path: step.ref for step in plan.writes}
-    needs = needs_by_step(plan)
     unknown = sorted(steps - known.keys())
     if unknown:
         raise InvalidInput(f"the plan has no step for {unknown[0]}", object=f"Application {app.key}")
-    wanted = closure((known[path] for path in steps), needs)
-    missing = sorted(ref for ref in wanted if ref.path not in steps)
-    if missing:
-        names = ", ".join(map(str, missing))
-        raise InvalidInput(
-            f"the selected steps depend on {names}", object=f"Application {app.key}", hint="select these steps too"
-        )
+    chosen = {known[path] for path in steps}
+    check_closed(plan, chosen, f"Application {app.key}")
     # all steps selected one by one are an approval of the whole plan
-    return () if wanted >= needs.keys() else tuple(sorted(steps))
+    is_whole = chosen >= {step.ref for step in plan.writes if step.action is not Action.HOOK}
+    return () if is_whole else tuple(sorted(steps))
 
 
 def _part_message(plan: Plan, chosen: Sequence[str]) -> str:

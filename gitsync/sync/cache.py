@@ -51,7 +51,9 @@ class Operation:
     approver: str = ""
     approved: Plan | None = None  # later plans have to be parts of it
     part: tuple[str, ...] = ()
-    """The paths of the objects that its approval is limited to, empty for the whole plan."""
+    """The paths of the objects that it is limited to, empty for the whole plan."""
+    has_hooks: bool = True
+    """Whether hooks run with it: not where a user chose its objects."""
     steps: dict[ObjectRef, Step] = field(default_factory=dict)
     hooks: HookRuns = field(default_factory=dict)
     waiting: str = ""

@@ -10,11 +10,11 @@ from gitsync.apply.hooks import is_hook
 from gitsync.errors import InvalidInput
 from gitsync.gate.decide import decide, decide_deletion
 from gitsync.objects.application import Application, dependencies_of, followed_source
-from gitsync.objects.change import Action, Change, Decision, Plan, Review, Verdict
+from gitsync.objects.change import Action, Change, Decision, HoldReason, Plan, Review, Verdict
 from gitsync.objects.conditions import READY, find_condition
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.options import HookPhase
-from gitsync.plan.parts import part_of
+from gitsync.plan.parts import Choice, chosen_part, part_of
 from gitsync.ports import Advice, Clock, Reasoner, Reviews
 from gitsync.sync.cache import CheckCache, ExecutionCache, ReconcileCache
 from gitsync.sync.credentials import ApplicationSecrets
@@ -40,6 +40,8 @@ class SyncDecision:
     verdict: Verdict | None = None
     message: str = ""
     requeue_after: float | None = None
+    ends_choice: bool = False
+    """Whether the requested sync of chosen objects is over without a step."""
 
 
 class SyncGate:
@@ -58,14 +60,22 @@ class SyncGate:
         self._policies = policies
 
     def decide(self, planned: Planned, cache: ReconcileCache) -> SyncDecision:
-        """Decide on a sync: retry backoff, dependencies, earlier self-heals, and then policy and reviews."""
+        """
+        Decide on a sync: retry backoff, dependencies, earlier self-heals, and then policy and reviews.
+
+        Of a sync of chosen objects their steps alone are judged and run, while the decision has the whole plan until
+        then: it is what users see and approve.
+        """
         execution = cache.execution
+        # of all steps, also while only a part runs: what violates a policy is kept for the next decision
+        violations = self._violations(planned, cache.checks)
         planned = _running_part(planned, execution)
         # before the verdict: a rule may keep the authors of the commits from approving
         plan = self._with_authors(planned)
-        violations = self._violations(planned, cache.checks)
         verdict = Verdict(Decision.REFUSED, violations) if violations and execution.operation is None else None
-        trigger = _trigger(planned, execution)
+        # a running operation has its part already
+        choice = planned.inputs.choice if execution.operation is None else None
+        trigger = _trigger(_chosen(planned, choice), execution)
         # the steps that are left of a running operation were part of the reviewed plan
         advised = plan if execution.operation is not None else self._advice.advised(planned.app, plan)
         if advised is None:
@@ -74,19 +84,29 @@ class SyncGate:
             return SyncDecision(plan, verdict=verdict, message=message, requeue_after=_ADVICE_POLL)
         decision = SyncDecision(advised, verdict=verdict)
         if not trigger:
-            return decision
+            # what was chosen is as Git declares it, or of an older commit
+            ended = _ended(choice, advised) if choice is not None else ""
+            return replace(decision, message=ended, ends_choice=choice is not None)
         blocked = self._blocked(planned, decision, execution, trigger)
         if blocked is not None:
             return blocked
-        verdict = self._verdict(replace(planned, plan=advised), execution, violations)
-        chosen = _part(replace(planned, plan=advised), verdict.steps).plan
-        return SyncDecision(chosen, trigger if verdict.decision is Decision.ALLOWED else "", verdict)
+        judged = _chosen(replace(planned, plan=advised), choice)
+        verdict = self._verdict(judged, execution, violations, advised)
+        if verdict.decision is not Decision.ALLOWED:
+            # what is refused does not wait for the user, and must not keep the Application from other syncs
+            is_over = verdict.decision is Decision.REFUSED or HoldReason.REJECTION in verdict.holds
+            return SyncDecision(advised, "", verdict, ends_choice=choice is not None and is_over)
+        if choice is None or verdict.steps:
+            # an approval of some steps names what runs, whatever was chosen before
+            return SyncDecision(_part(replace(planned, plan=advised), verdict.steps).plan, trigger, verdict)
+        steps = tuple(step.ref.path for step in judged.plan.writes)
+        return SyncDecision(judged.plan, trigger, replace(verdict, steps=steps))
 
     def judge(self, planned: Planned, cache: ReconcileCache) -> tuple[Planned, Verdict]:
         """Return the plan with its authors, and what policies, reviews and windows say of it, due or not."""
         judged = replace(planned, plan=self._with_authors(planned))
         violations = self._violations(judged, cache.checks)
-        return judged, self._verdict(judged, cache.execution, violations)
+        return judged, self._verdict(judged, cache.execution, violations, judged.plan)
 
     def decide_deletion(self, planned: Planned, execution: ExecutionCache) -> SyncDecision:
         """Decide on deleting the objects of a deleted Application; see ``gate.decide.decide_deletion``."""
@@ -158,7 +178,10 @@ class SyncGate:
         message = heals.explain(first, planned.observation.live.values()) + more
         return replace(decision, message=message, requeue_after=delays[first.ref])
 
-    def _verdict(self, planned: Planned, execution: ExecutionCache, violations: tuple[str, ...]) -> Verdict:
+    def _verdict(
+        self, planned: Planned, execution: ExecutionCache, violations: tuple[str, ...], whole: Plan
+    ) -> Verdict:
+        """Return the verdict on a plan, which may be a part of the ``whole``."""
         operation = execution.operation
         # the approval is bound to this sync, and each step that is left was part of it
         if operation is not None and operation.approver and _is_part_of(planned.plan, operation.approved):
@@ -171,6 +194,7 @@ class SyncGate:
             planned.inputs.now,
             manual=planned.inputs.is_requested,
             violations=violations,
+            whole=whole,
         )
 
     def _review(self, planned: Planned, execution: ExecutionCache) -> Review | None:
@@ -187,12 +211,30 @@ class SyncGate:
 
 def _running_part(planned: Planned, execution: ExecutionCache) -> Planned:
     """Return what is planned, limited to what a running operation may do."""
-    return _part(planned, execution.operation.part if execution.operation is not None else ())
+    operation = execution.operation
+    return _part(planned, operation.part, has_hooks=operation.has_hooks) if operation is not None else planned
 
 
-def _part(planned: Planned, steps: Sequence[str]) -> Planned:
+def _part(planned: Planned, steps: Sequence[str], *, has_hooks: bool = True) -> Planned:
     """Return what is planned, limited to these steps if there are any."""
-    return replace(planned, plan=part_of(planned.plan, steps, planned.app.risk.max_deletes)) if steps else planned
+    if not steps:
+        return planned
+    part = part_of(planned.plan, steps, planned.app.risk.max_deletes, has_hooks=has_hooks)
+    return replace(planned, plan=part)
+
+
+def _chosen(planned: Planned, choice: Choice | None) -> Planned:
+    """Return what is planned, limited to what a user chose if there is a choice."""
+    if choice is None:
+        return planned
+    return replace(planned, plan=chosen_part(planned.plan, choice, planned.app.risk.max_deletes))
+
+
+def _ended(choice: Choice, plan: Plan) -> str:
+    """Return why a sync of chosen objects ends without a step, empty where they are as Git declares them."""
+    if choice.revision == plan.revision:
+        return ""
+    return f"the requested sync of chosen objects ended, since {plan.revision[:12]} is newer: choose them again"
 
 
 def _trigger(planned: Planned, execution: ExecutionCache) -> str:

@@ -181,6 +181,7 @@ class SyncEvaluator:
             validate_changed(observation, target.locate, cache.checks)
         report.stage = FailureReason.PLAN
         report.observation = observation
+        target = target.with_choice(report.inputs.choice)
         failed = cache.execution.failed
         cache.plans.rejections = {
             ref: result.message for ref, result in failed.items() if isinstance(result.error, Rejected)

@@ -268,16 +268,18 @@ class SyncExecutor:
 
     def _begin(self, planned: Planned, trigger: str) -> Operation:
         inputs = planned.inputs
+        choice = inputs.choice if trigger == "manual" else None
         return Operation(
             # unique over restarts: the audit finds intents and outcomes of one sync by it
             id=uuid.uuid4().hex[:16],
             commit=planned.target.commit,
             trigger=trigger,
-            initiator=(inputs.requested_by or "manual") if trigger == "manual" else "automated",
+            initiator=_requester(inputs) if trigger == "manual" else "automated",
             started=inputs.now,
             began=self._clock.monotonic(),
             plan=planned.plan,
             begun_with=planned.plan,
+            has_hooks=choice is None,
         )
 
     def _request(
@@ -475,6 +477,11 @@ class SyncExecutor:
         else:
             cache.retry = RetryState()
         return OperationResult(operation, True, message, healed, done.peers, min(delays, default=None))
+
+
+def _requester(inputs: ReconcileInput) -> str:
+    """Return who requested a sync: by an annotation of the whole Application it is not known."""
+    return inputs.requested_by or (inputs.choice.by if inputs.choice is not None else "") or "manual"
 
 
 def _failure_message(failed: Sequence[StepResult], steps: int) -> str:

@@ -21,6 +21,7 @@ from gitsync.objects.record import AuditHead, Commit
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.applied import NOTHING as NOTHING_DECLARED
 from gitsync.plan.applied import Declared, LoadDeclared
+from gitsync.plan.parts import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +260,20 @@ class ReconcileInput:
         # a request in memory ends with this process; one in an annotation survives a restart
         return bool(self.requested_by) or self.app.requested_sync not in ("", self.state.requested)
 
+    @property
+    def choice(self) -> Choice | None:
+        """The objects that the pending request is limited to, None where it is for all, or where there is none."""
+        # one that was made in this process is for all objects, and newer than what it waits beside
+        if self.requested_by or not self.is_requested or not self.app.requested_objects:
+            return None
+        return Choice.from_annotation(self.app.requested_objects)
+
+    @property
+    def chosen_repairs(self) -> frozenset[ObjectRef]:
+        """The objects that a user wants to be restored, whatever self-heal and its windows say."""
+        choice = self.choice
+        return self.repair.refs | choice.refs if choice is not None else self.repair.refs
+
     def acknowledge_request(self) -> ReconcileInput:
         """Return the input with its requested sync carried out."""
         return replace(self, requested_by="", state=replace(self.state, requested=self.app.requested_sync))
@@ -285,6 +300,13 @@ class Target:
     """Names the commit, and those of other repositories that it reads; see ``plan.applied``."""
     # a function: the applied commit is rendered only where the state of an object is not known otherwise
     load_applied: LoadDeclared = lambda: NOTHING_DECLARED
+
+    def with_choice(self, choice: Choice | None) -> Target:
+        """Return the target where the objects that a user chose to replace may be deleted and created again."""
+        if choice is None or not choice.replace or choice.revision != self.commit.id:
+            return self
+        forced = {ref: replace(self.options[ref], force=True) for ref in choice.refs & self.options.keys()}
+        return replace(self, options={**self.options, **forced})
 
     @property
     def declared(self) -> Declared:

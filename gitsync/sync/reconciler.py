@@ -107,6 +107,9 @@ class Reconciler:
     def _decide(self, report: Report, cache: ReconcileCache, planned: Planned) -> SyncDecision:
         """Decide on a sync; agents answer their cases first, and those that have not passed are left out of it."""
         decision = self._gate.decide(planned, cache)
+        if decision.ends_choice:
+            _acknowledge_request(report, cache)
+            report.requeue_in(0.0)  # without the choice there may be something to sync
         gated = gated_objects(planned)
         evaluations, delay = self._object_evaluator.advance(
             planned, gated, may_begin=bool(decision.trigger), is_approved=is_approved(decision)
@@ -172,7 +175,7 @@ class Reconciler:
         repaired = self._repairer.run(planned, cache, due.steps, partial(self._widen, report))
         self._note_repaired(report, cache, planned, repaired)
         # without a sync the repairs are all that the user requested; a sync acknowledges when it has ended
-        if not decision.trigger:
+        if not decision.trigger and report.inputs.choice is None:
             _acknowledge_request(report, cache)
         report.requeue_in(_next_attempt(cache, self._clock.monotonic()))
         after = self._plan_repaired(report, cache, planned, due.steps)

@@ -79,9 +79,11 @@ class Repairer:
         repairs = planned.plan.repairs
         if not repairs:
             return DueRepairs()
-        is_sync = changing is not None or planned.inputs.is_requested
-        hold = repair_hold(planned.app, self._policies.of(planned.app), planned.inputs.now, is_sync=is_sync)
-        rollback = planned.inputs.state.rollback
+        inputs = planned.inputs
+        # a sync of chosen objects restores those alone
+        is_sync = (changing is not None or inputs.is_requested) and inputs.choice is None
+        hold = repair_hold(planned.app, self._policies.of(planned.app), inputs.now, is_sync=is_sync)
+        rollback = inputs.state.rollback
         # a rollback that holds leaves the cluster unchanged until a user acts; one to a commit may be repaired
         if rollback is not None and not rollback.to_commit and not is_sync:
             hold = rollback.message
@@ -96,7 +98,7 @@ class Repairer:
         violations = {step.ref: self._violation(planned, step) for step in steps}
         allowed = [step for step in steps if not violations[step.ref]]
         # what a user requests or a commit causes does not wait for the backoff of earlier repairs
-        requested = planned.inputs.repair.refs
+        requested = inputs.chosen_repairs
         delays = {step.ref: 0.0 if is_sync or step.ref in requested else self._delay(step, cache) for step in allowed}
         waiting = [step for step in allowed if delays[step.ref] > 0]
         return DueRepairs(
@@ -161,7 +163,7 @@ class Repairer:
         inputs = planned.inputs
         if repair_hold(planned.app, self._policies.of(planned.app), inputs.now, is_sync=True):
             return ()
-        return tuple(step for step in planned.plan.repairs if step.ref in inputs.repair.refs)
+        return tuple(step for step in planned.plan.repairs if step.ref in inputs.chosen_repairs)
 
     def _violation(self, planned: Planned, step: Change) -> str:
         """Return why the policy does not allow one object any more, empty where it does."""
@@ -190,7 +192,10 @@ class Repairer:
         """Return the operation of a run: it ends with it, since nothing of it waits."""
         inputs = planned.inputs
         requester = inputs.repair.by if inputs.repair.refs.issuperset(step.ref for step in steps) else ""
-        if inputs.is_requested:
+        choice = inputs.choice
+        if choice is not None and choice.refs.issuperset(step.ref for step in steps):
+            requester = choice.by or "manual"
+        elif choice is None and inputs.is_requested:
             requester = inputs.requested_by or "manual"
         plan = replace(
             planned.plan,

@@ -63,6 +63,7 @@ STATES = {
     "the same side by side": ("agents", "/agents/prod/triage-of-tickets/prompts?mode=split"),
     "applications": ("full", "/apps"),
     "pull requests": ("full", "/pulls"),
+    "a sync of chosen objects": ("full", f"{SHOP}/sync?object=/ConfigMap/shop/a-generated-name-that-is-long-0"),
     "a request for several": ("full", "/bulk?action=suspend&app=gitsync/shop&app=gitsync/gone"),
     "objects": ("full", "/objects"),
     "a request by objects": ("full", "/bulk?action=sync&object=gitsync/shop%20/ConfigMap/shop/a"),

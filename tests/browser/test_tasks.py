@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Site, Watched
@@ -121,6 +122,34 @@ def test_approve_one_deletion_but_not_another(open_page: Opens, site: Site) -> N
     until(lambda: site.world.get("PersistentVolumeClaim", "a", "vault") is None)
     until(lambda: site.world.status("vault")["phase"] == "AwaitingApproval", 10, lambda: site.world.status("vault"))
     assert site.world.get("PersistentVolumeClaim", "b", "vault") is not None
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without"])
+def test_sync_one_object_after_a_dry_run(open_page: Opens, site: Site, javascript: bool) -> None:
+    name = "chosen" if javascript else "plain"
+    follow(site, name, {"a.yaml": config_map("a", text="old"), "b.yaml": config_map("b", text="old")})
+    site.world.application(name, sync={"automated": False})
+    new = {f"{name}/{file}.yaml": config_map(file, text="new") for file in "ab"}
+    site.world.repo.commit(f"Change both of {name}", {**new})
+    until(lambda: site.world.status(name)["sync"] == "OutOfSync", 10, lambda: site.world.status(name))
+    page = open_page(f"/apps/gitsync/{name}/diff", java_script_enabled=javascript).page
+    page.get_by_role("link", name="Sync chosen objects").click()
+    page.get_by_role("checkbox", name="ConfigMap a").check()
+    page.get_by_role("checkbox", name="Dry run").check()
+    page.get_by_role("button", name="Sync", exact=True).click()
+    answer = page.locator("table", has_text="Dry run").locator("tbody tr")
+    expect(answer).to_have_count(1)
+    expect(answer).to_contain_text("Accepted")
+    assert (site.world.get("ConfigMap", "a", name) or {})["data"] == {"text": "old"}
+    # what was chosen stays chosen, so that the sync is one click more
+    expect(page.get_by_role("checkbox", name="ConfigMap a")).to_be_checked()
+    page.get_by_role("checkbox", name="Dry run").uncheck()
+    page.get_by_label("Your name").fill("Grace")
+    page.get_by_label("Reason").fill("b comes later")
+    page.get_by_role("button", name="Sync", exact=True).click()
+    expect(page.locator(".notice")).to_contain_text("Sync of the chosen objects requested")
+    until(lambda: (site.world.get("ConfigMap", "a", name) or {})["data"] == {"text": "new"})
+    assert (site.world.get("ConfigMap", "b", name) or {})["data"] == {"text": "old"}
 
 
 KUSTOMIZATION = """resources: [web.yaml]

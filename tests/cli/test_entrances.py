@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from gitsync.objects.record import AuditRecord
 from tests.asgi_server import Served, serve
 from tests.cli.conftest import Shop
 from tests.flow.environment import NAMESPACE, World
-from tests.flow.factories import deployment
+from tests.flow.factories import config_map, deployment
 from tests.server.fakes import FORM
 from tests.waiting import until
 
@@ -270,6 +271,92 @@ def test_a_rejection_is_recorded_and_refused_alike(entrances: Entrances) -> None
 def test_a_review_of_nothing_is_refused_alike(entrances: Entrances, action: str) -> None:
     text = f"Application {KEY}: no plan waits for approval"
     assert_refused(entrances, REVIEWS, UserRequest(action), IMPOSSIBLE, text)
+
+
+CHOSEN = "/ConfigMap/shop/first"
+
+
+def choose_on_page(entrances: Entrances, wanted: UserRequest) -> Answer:
+    more = {name: value for name, value in wanted.more.items() if value}
+    return entrances._form(f"/apps/{KEY}/sync/objects", {"by": "grace", "reason": wanted.reason, **more})
+
+
+def choose_by_api(entrances: Entrances, wanted: UserRequest) -> Answer:
+    options = {name: value == "true" for name, value in wanted.more.items() if name != "object"}
+    body = {"by": "grace", "reason": wanted.reason, "objects": [wanted.more["object"]], **options}
+    headers = {"Content-Type": "application/json"}
+    answer = entrances.web.ask(
+        f"/api/v1/applications/{KEY}/sync", method="POST", body=orjson.dumps(body), headers=headers
+    )
+    return Answer(STATUS[answer.status], orjson.loads(answer.text).get("detail", ""))
+
+
+def choose_by_command(entrances: Entrances, wanted: UserRequest) -> Answer:
+    options = [f"--{name}" for name, value in wanted.more.items() if name != "object" and value]
+    arguments = ["--object", wanted.more["object"], "--reason", wanted.reason, "--by", "grace", "--no-wait", *options]
+    done = entrances.shop("sync", "shop", *arguments, "--server", entrances.web.url)
+    return Answer(DONE if done.code == 0 else "", done.err.removeprefix(f"gitsync: {entrances.web.url}: ").strip())
+
+
+def wait_for_choice(entrances: Entrances, **files: str | None) -> None:
+    """Commit changes of two objects, which are not synced by themselves."""
+    world = entrances.shop.world
+    suspend(entrances, False)
+    world.application(sync={"automated": False})
+    changed = {"shop/first.yaml": config_map("first", text=uuid.uuid4().hex), "shop/second.yaml": config_map("second")}
+    commit = world.repo.commit("change", {**changed, **files})
+    world.controller.requests.poll_now([KEY])
+
+    def is_planned() -> bool:
+        plan = world.view().plan
+        return plan is not None and plan.revision == commit and len(plan.writes) > 1
+
+    until(is_planned, 10, world.status)
+
+
+CHOOSERS: tuple[Entrance, ...] = (choose_on_page, choose_by_api, choose_by_command)
+
+
+def assert_same_refusal(entrances: Entrances, wanted: UserRequest, outcome: str, text: str) -> None:
+    for entrance in CHOOSERS:
+        answer = entrance(entrances, wanted)
+        assert answer.outcome in (outcome, ""), (entrance.__name__, answer.text)
+        assert text in answer.text, entrance.__name__
+    assert count(entrances, "sync-objects") == 0
+
+
+def test_a_sync_of_chosen_objects_is_recorded_alike(entrances: Entrances) -> None:
+    wanted = UserRequest("sync-objects", more={"object": CHOSEN, "replace": "true"})
+    assert_same_record(entrances, CHOOSERS, wanted, lambda: wait_for_choice(entrances))
+    (record, *_) = entrances.shop.world.controller.records.audit_records(KEY, action="sync-objects")
+    assert record.message == "ConfigMap shop/first; replace"
+
+
+def test_a_sync_of_chosen_objects_is_refused_alike(entrances: Entrances) -> None:
+    wait_for_choice(entrances)
+    wanted = UserRequest("sync-objects", more={"object": CHOSEN})
+    text = f"Application {KEY}: to sync chosen objects needs a name and a reason"
+    assert_same_refusal(entrances, replace(wanted, reason=""), INVALID, text)
+    text = f"Application {KEY}: the plan has no step for Deployment shop/web; it is as Git declares it"
+    other = replace(wanted, more={"object": "apps/Deployment/shop/web"})
+    assert_same_refusal(entrances, other, IMPOSSIBLE, text)
+    suspend(entrances, True)
+    text = f"Application {KEY}: is suspended, so it is not synced; resume it first"
+    assert_same_refusal(entrances, wanted, IMPOSSIBLE, text)
+
+
+def test_a_dry_run_of_chosen_objects_leaves_no_record(entrances: Entrances) -> None:
+    wait_for_choice(entrances)
+    wanted = UserRequest("sync-objects", reason="", more={"object": CHOSEN, "dry_run": "true"})
+    assert choose_on_page(entrances, wanted).outcome == DONE
+    assert choose_by_api(entrances, replace(wanted, more={"object": CHOSEN, "dryRun": "true"})).outcome == DONE
+    done = entrances.shop("sync", "shop", "--object", "ConfigMap/first", "--dry-run", "--server", entrances.web.url)
+    assert (done.code, done.out.strip()) == (
+        0,
+        "create ConfigMap shop/first  [Safe] succeeded: creates an object",
+    )
+    assert entrances.shop.world.get("ConfigMap", "first") is None
+    assert count(entrances, "sync-objects") == 0
 
 
 @pytest.mark.parametrize("is_range", [False, True])

@@ -158,8 +158,19 @@ class FakeCluster:
         return self.put(manifest)
 
     def delete(
-        self, ref: ObjectRef, version: str, *, uid: str, user: str = "", foreground: bool = False
+        self,
+        ref: ObjectRef,
+        version: str,
+        *,
+        uid: str,
+        user: str = "",
+        foreground: bool = False,
+        dry_run: bool = False,
     ) -> Manifest | None:
+        if dry_run:
+            self.dry_runs += 1
+            self._fail(f"dry-run {ref.name}")
+            return None
         self._begin("delete", {"metadata": {"name": ref.name}})
         live = self.objects.get(ref)
         if live is None or uid_of(live) != uid:

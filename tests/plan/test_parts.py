@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from gitsync.objects.change import Action, Change, Plan, Risk
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
-from gitsync.plan.parts import closure, needs_by_step, part_of
+from gitsync.plan.parts import Choice, chosen_part, closure, needs_by_step, part_of
 
 
 def manifest(kind: str, name: str, api: str = "v1", **members: Any) -> Manifest:
@@ -88,3 +89,28 @@ def test_a_part_keeps_hooks_and_digest_and_has_a_class_of_its_own() -> None:
     assert [item.ref.name for item in part.changes] == ["check", "other", "calm"]
     assert (part.digest, part.risk) == (given.digest, Risk.SAFE)
     assert part.explanation != given.explanation
+
+
+def test_a_chosen_part_has_no_hooks_and_deletes_on_request_only() -> None:
+    hook = step(Action.HOOK, manifest("Job", "hook", "batch/v1"))
+    kept = step(Action.UPDATE, manifest("ConfigMap", "kept"), manifest("ConfigMap", "kept"))
+    gone = step(Action.PRUNE, None, manifest("ConfigMap", "gone"))
+    other = step(Action.CREATE, manifest("ConfigMap", "other"))
+    whole = plan(hook, kept, gone, other)
+    choice = Choice(frozenset({kept.ref, gone.ref}), whole.revision)
+    assert chosen_part(whole, choice, 5).writes == (kept,)
+    assert chosen_part(whole, replace(choice, prune=True), 5).writes == (kept, gone)
+    assert chosen_part(whole, replace(choice, revision="another"), 5).writes == ()
+    assert chosen_part(whole, choice, 5).digest == whole.digest
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "{}", '{"objects": ["ConfigMap"], "revision": ""}', '{"objects": 1, "revision": ""}']
+)
+def test_an_annotation_of_another_form_chooses_nothing(text: str) -> None:
+    assert Choice.from_annotation(text) == Choice(frozenset())
+
+
+def test_a_choice_is_read_as_it_was_written() -> None:
+    choice = Choice(frozenset({ref_of(manifest("ConfigMap", "a"))}), "c" * 40, replace=True, by="ada")
+    assert Choice.from_annotation(choice.to_annotation()) == choice

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gitsync.agents.budget import Prices
+from gitsync.apply.change import StepResult
 from gitsync.edit.adopt import ClusterValue
 from gitsync.errors import GitsyncError, WrongState
 from gitsync.gate.approvals import may_view
@@ -31,9 +32,10 @@ from gitsync.objects.change import (
 )
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, uid_of
-from gitsync.objects.record import Commit
+from gitsync.objects.record import Commit, Outcome
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
+from gitsync.plan.parts import Choice
 from gitsync.plan.running import Execution
 from gitsync.ports import (
     ApplicationView,
@@ -144,6 +146,10 @@ class RecordedRequests:
         self.done.append(("sync", key, by))
         return True
 
+    def request_chosen(self, key: str, choice: Choice) -> str:
+        self.done.append(("sync-objects", key, choice.by, *sorted(map(str, choice.refs)), *choice.options))
+        return f"request-{len(self.done)}"
+
     def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
         self.done.append(("repair", key, by, *sorted(ref.path for ref in refs)))
         return True
@@ -189,6 +195,21 @@ class RecordedWorkloads:
             self.done.append((action.value, app.key, live["metadata"]["name"]))
 
         return write
+
+
+@dataclass(slots=True)
+class RecordedDryRuns:
+    """Which steps were asked about; ``errors`` are the answers that are refusals, by the name of the object."""
+
+    asked: list[tuple[str, str, bool]] = field(default_factory=list)
+    errors: dict[str, GitsyncError] = field(default_factory=dict)
+
+    def of(self, app: Application, change: Change, *, replaces: bool = False) -> StepResult:
+        self.asked.append((app.key, str(change.ref), replaces))
+        error = self.errors.get(change.ref.name)
+        if error is not None:
+            return StepResult(change, Outcome.FAILED, str(error), error=error)
+        return StepResult(change, Outcome.SUCCEEDED, change.reason)
 
 
 @dataclass(slots=True)
@@ -419,6 +440,7 @@ class StillEngine:
     keeps: Any = field(default_factory=lambda: StillKeeps())
     updates: StillUpdates = field(default_factory=lambda: StillUpdates())
     workloads: RecordedWorkloads = field(default_factory=lambda: RecordedWorkloads())
+    dry_runs: RecordedDryRuns = field(default_factory=lambda: RecordedDryRuns())
     pull_requests: StillProposals = field(default_factory=lambda: StillProposals())
 
     @property

@@ -652,6 +652,84 @@ def test_the_api_changes_a_workload(site: Open) -> None:
     assert [done[0] for done in opened.engine.workloads.done] == ["restart", "delete-pod"]
 
 
+CHOSEN = "/ConfigMap/shop/a"
+DIFFERING = application(
+    resources=[resource("a", sync="OutOfSync"), resource("b", sync="OutOfSync"), resource("c")], phase="Pending"
+)
+
+
+def test_chosen_objects_are_synced_with_their_options(site: Open) -> None:
+    opened = site([DIFFERING])
+    assert f'href="{SHOP}/sync"' in opened.get(f"{SHOP}/diff").text
+    link = f'href="{SHOP}/sync?object=/ConfigMap/shop/a"'
+    assert link in opened.get(f"{SHOP}/object?ref={CHOSEN}").text
+    form = opened.get(f"{SHOP}/sync?object={CHOSEN}").text
+    assert re.findall(r'name="object" value="([^"]*)"( checked)?', form) == [
+        (CHOSEN, " checked"),
+        (f"{CHOSEN[:-1]}b", ""),
+    ]
+    fields = {"object": CHOSEN, "replace": "true", "by": "Ada", "reason": "it is stuck"}
+    assert opened.post(f"{SHOP}/sync/objects", {**fields, "reason": ""}).status == 422
+    assert opened.engine.requests.done == []
+    answer = opened.post(f"{SHOP}/sync/objects", fields)
+    assert (answer.status, answer.headers["location"]) == (303, SHOP)
+    assert opened.engine.requests.done == [("sync-objects", KEY, "Ada", "ConfigMap shop/a", "replace")]
+    [link] = opened.engine.records.audit_records(KEY)
+    assert (link.action, link.approver, link.message) == ("sync-objects", "Ada", "ConfigMap shop/a; replace")
+    assert "Sync of chosen objects requested" in opened.get("/changes?q=kind:sync-objects").text
+
+
+def test_a_dry_run_of_chosen_objects_shows_answers_and_keeps_the_form(site: Open) -> None:
+    opened = site([DIFFERING])
+    opened.engine.dry_runs.errors["b"] = Rejected("data: Forbidden: field is immutable", code=422)
+    page = opened.post(f"{SHOP}/sync/objects", {"dry_run": "true", "prune": "true", "object": CHOSEN})
+    assert (page.status, "Nothing was written." in page.text, "Accepted." in page.text) == (200, True, True)
+    assert re.search(rf'value="{CHOSEN}" checked', page.text)
+    assert re.search(r'name="prune" value="true" checked', page.text)
+    page = opened.post(f"{SHOP}/sync/objects", {"dry_run": "true", "object": f"{CHOSEN[:-1]}b"})
+    assert "Refused:</b> data: Forbidden: field is immutable" in page.text
+    assert [name for _, name, _ in opened.engine.dry_runs.asked] == ["ConfigMap shop/a", "ConfigMap shop/b"]
+    assert opened.engine.requests.done == []
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_only_operators_sync_chosen_objects(site: Open) -> None:
+    opened = site([DIFFERING])
+    opened.engine.policies.policy = Policy(
+        "team", require=(Require.model_validate({"operators": {"users": ["grace"]}}),)
+    )
+    asked = opened.get(f"{SHOP}/sync").text
+    assert "is not one of the operators" in asked
+    assert f'action="{SHOP}/sync/objects"' not in asked
+    fields = {"object": CHOSEN, "by": "Ada", "reason": "x"}
+    for form in (fields, {**fields, "dry_run": "true"}):
+        assert opened.post(f"{SHOP}/sync/objects", form).status == 403
+    assert (opened.engine.requests.done, opened.engine.dry_runs.asked) == ([], [])
+    assert opened.engine.records.audit_records() == ()
+
+
+def test_the_api_syncs_chosen_objects(site: Open) -> None:
+    opened = site([DIFFERING])
+
+    def send(**word: Any) -> tuple[int, dict[str, Any]]:
+        body = orjson.dumps({"by": "Ada", "reason": "it is stuck", **word})
+        headers = {"Content-Type": "application/json"}
+        answer = opened.web.ask(f"/api/v1/applications/{KEY}/sync", method="POST", body=body, headers=headers)
+        return answer.status, orjson.loads(answer.text)
+
+    status, answer = send(objects=[CHOSEN], dryRun=True)
+    [step] = answer["steps"]
+    assert (status, answer["action"], step["path"], step["outcome"]) == (200, "dry-run", CHOSEN, "Succeeded")
+    assert opened.engine.requests.done == []
+    status, answer = send(objects=[CHOSEN], prune=True)
+    assert (status, answer["action"], answer["request"]) == (200, "sync-objects", "request-1")
+    # an option without objects is never a sync of all
+    status, answer = send(replace=True)
+    assert (status, answer["detail"]) == (422, f"Application {KEY}: no object is chosen; choose at least one")
+    assert opened.engine.requests.done == [("sync-objects", KEY, "Ada", "ConfigMap shop/a", "prune")]
+    assert send()[1]["action"] == "sync"
+
+
 HOLD = FieldHold(SCALED.ref, ".spec.replicas", NOW + timedelta(minutes=30), "Ada", "the queue <grows>")
 HOLD_FORM = {"ref": SCALED.ref.path, "path": "spec.replicas", "minutes": "30", "by": "Ada", "reason": "it grows"}
 

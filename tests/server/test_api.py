@@ -157,7 +157,13 @@ def test_requests_have_a_person_and_a_reason(site: Open) -> None:
     opened.engine.view.views["gitsync/shop"] = application(phase="Suspended")
     assert post(opened, f"{SHOP}/resume", {"by": "Ada", "reason": "moved"})[0] == 200
     opened.engine.view.views["gitsync/shop"] = application()
-    assert post(opened, f"{SHOP}/sync", {})[1] == {"application": "gitsync/shop", "action": "sync", "by": "api"}
+    assert post(opened, f"{SHOP}/sync", {})[1] == {
+        "application": "gitsync/shop",
+        "action": "sync",
+        "by": "api",
+        "request": "",
+        "steps": [],
+    }
     assert opened.engine.requests.done == [
         ("suspend", "gitsync/shop"),
         ("resume", "gitsync/shop"),

@@ -18,6 +18,7 @@ from gitsync.objects.keys import (
     APPLICATION_SET,
     APPROVE_DELETIONS,
     HOLD_PREFIX,
+    REQUESTED_OBJECTS,
     REQUESTED_SYNC,
 )
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
@@ -117,9 +118,10 @@ def widened(change: Change) -> str | None:
     if any(pointer.startswith("/metadata/finalizers") for pointer in drift):
         return "metadata.finalizers"
     # A requested sync ignores windows with ``manualSync``: authors of commits must not request it for a user.
-    requested = annotations_of(change.desired).get(REQUESTED_SYNC)
-    if requested is not None and requested != annotations_of(change.live).get(REQUESTED_SYNC):
-        return f"metadata.annotations[{REQUESTED_SYNC}]"
+    for annotation in (REQUESTED_SYNC, REQUESTED_OBJECTS):
+        requested = annotations_of(change.desired).get(annotation)
+        if requested is not None and requested != annotations_of(change.live).get(annotation):
+            return f"metadata.annotations[{annotation}]"
     if holds := _new_holds(change.live, change.desired):
         return holds
     if "/spec/suspend" in drift:

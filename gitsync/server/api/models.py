@@ -481,6 +481,24 @@ class RevertDriftRequest(ActionRequest):
     objects: list[str] = Field(default_factory=list, max_length=100)
 
 
+class SyncRequest(ActionRequest):
+    """
+    A request for a sync: of all objects, or of those that are named, by the `ref` of each.
+
+    The options are for named objects alone. A dry run needs neither a name nor a reason.
+    """
+
+    objects: list[str] = Field(default_factory=list, max_length=100)
+    dry_run: bool = Field(False, description="Ask the API server what it would do, and write nothing.")
+    prune: bool = Field(False, description="Also delete named objects that Git does not declare any more.")
+    replace: bool = Field(False, description="Delete and create again what cannot be changed in place.")
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is for some objects: an option without any is refused, and never a sync of all."""
+        return bool(self.objects) or self.dry_run or self.prune or self.replace
+
+
 class WorkloadActionRequest(ActionRequest):
     """A request to restart a workload, or to delete a Pod."""
 
@@ -509,6 +527,17 @@ class ActionResult(ApiModel):
     application: str
     action: str
     by: str
+
+
+class SyncResult(ActionResult):
+    """
+    A sync that was requested, or the answers to a dry run, of which each step has an outcome and its reason.
+
+    The status repeats ``request``, which only a sync of some objects has, in `requestedSync` when it has ended.
+    """
+
+    request: str = ""
+    steps: list[StepModel] = Field(default_factory=list)
 
 
 class UpdateResult(ActionResult):

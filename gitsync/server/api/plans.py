@@ -7,13 +7,14 @@ from datetime import timedelta
 
 from fastapi import APIRouter, Depends, HTTPException
 
+from gitsync.apply.change import StepResult
 from gitsync.errors import WrongState
 from gitsync.objects.change import ABSENT, Change
 from gitsync.objects.holds import FieldHold
 from gitsync.objects.record import Commit
 from gitsync.plan.display import whole_object
 from gitsync.plan.mask import to_record
-from gitsync.plan.parts import Need, needs_by_step
+from gitsync.plan.parts import Choice, Need, needs_by_step
 from gitsync.server.api.models import (
     ActionRequest,
     ActionResult,
@@ -27,6 +28,8 @@ from gitsync.server.api.models import (
     ReviewResult,
     SettingModel,
     StepModel,
+    SyncRequest,
+    SyncResult,
     UpdateRequest,
     UpdateResult,
     WorkloadActionRequest,
@@ -92,11 +95,20 @@ def review(backend: BackendOf, view: ViewOf, user: UserOf, requests: RequestsOf,
 
 
 @router.post("/sync", dependencies=checked)
-def sync(requests: RequestsOf, view: ViewOf, user: UserOf, word: ActionRequest) -> ActionResult:
-    """Request a sync now."""
-    by = reviewer(user, word.by or "api")
-    requests.request(view, RequestKind.SYNC, by, line(word.reason))
-    return ActionResult(application=view.key, action="sync", by=by.name)
+def sync(backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf, word: SyncRequest) -> SyncResult:
+    """Request a sync now, of all objects or of some; with ``dryRun`` answer what the API server would do with these."""
+    if not word.is_chosen:
+        by = reviewer(user, word.by or "api")
+        requests.request(view, RequestKind.SYNC, by, line(word.reason))
+        return SyncResult(application=view.key, action="sync", by=by.name)
+    by = reviewer(user, word.by)
+    choice = Choice(frozenset(map(ref_named, word.objects)), prune=word.prune, replace=word.replace)
+    taken = SyncResult(application=view.key, action="sync-objects", by=by.name)
+    if not word.dry_run:
+        request = requests.sync_chosen(view, backend.requests, choice, by, line(word.reason))
+        return taken.model_copy(update={"request": request})
+    answers = requests.dry_run(view, backend.dry_runs, choice, by)
+    return taken.model_copy(update={"action": "dry-run", "steps": list(map(_answer, answers))})
 
 
 @router.post("/revert-drift", dependencies=checked)
@@ -175,6 +187,11 @@ def unhold(backend: BackendOf, requests: RequestsOf, view: ViewOf, user: UserOf,
     ended = [held for held in holds_in_force(view, now) if held.name == wanted]
     requests.end_holds(view, backend.requests, ended, by, line(word.reason))
     return ActionResult(application=view.key, action="unhold", by=by.name)
+
+
+def _answer(answer: StepResult) -> StepModel:
+    step = _step(answer.change, (), Origins())
+    return step.model_copy(update={"outcome": answer.outcome.value, "reason": visible(answer.message)})
 
 
 def _step(step: Change, needs: Iterable[Need], origins: Origins) -> StepModel:

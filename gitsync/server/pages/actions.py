@@ -9,13 +9,16 @@ from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import BaseModel, Field
 
+from gitsync.apply.change import StepResult
 from gitsync.errors import GitsyncError, InvalidInput, Refused, WrongState
 from gitsync.objects.holds import FieldHold
 from gitsync.objects.manifest import Manifest, uid_of
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import DRIFT_ACTION
+from gitsync.plan.parts import Choice
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.dependencies import BackendOf, FoundOf, PagesOf, RequestsOf, UserOf, ViewOf, ref_named
@@ -26,7 +29,7 @@ from gitsync.server.queries.drift import kept_values
 from gitsync.server.queries.object_details import FoundObject
 from gitsync.server.queries.waiting import holds_in_force, line, reviewer
 from gitsync.server.templates import leave_notice
-from gitsync.services.requests import RequestKind, WorkloadRequest, check_named
+from gitsync.services.requests import RequestKind, WorkloadRequest, check_named, choosable
 from gitsync.services.updates import UpdateKind
 from gitsync.services.workloads import WorkloadAction
 
@@ -34,8 +37,23 @@ router = APIRouter(prefix="/apps/{namespace}/{name}")
 checked = [Depends(check_form)]
 
 Text = Annotated[str, Form(max_length=1000)]
+_MOST = 100
+"""Applications, and objects, of one request."""
+ObjectsQuery = Annotated[tuple[str, ...], Query(alias="object", max_length=_MOST)]
 _LINKS = 200
 """Ended drift that is searched for a value that was corrected, the newest first."""
+
+
+class ChoiceForm(BaseModel):
+    """The form of a sync of chosen objects: the ``path`` of each, and how they are synced."""
+
+    token: str = Field("", max_length=100)
+    object: list[str] = Field(default_factory=list, max_length=_MOST)
+    dry_run: bool = False
+    prune: bool = False
+    replace: bool = False
+    by: str = Field("", max_length=100)
+    reason: str = Field("", max_length=1000)
 
 
 @router.post("/sync", dependencies=checked)
@@ -43,6 +61,58 @@ def sync(requests: RequestsOf, view: ViewOf, user: UserOf, by: Text = "", reason
     """Request a sync now; the button beside the name of an application sends neither a name nor a reason."""
     requests.request(view, RequestKind.SYNC, reviewer(user, by or "dashboard"), line(reason))
     return back_to(view, "sync")
+
+
+@router.get("/sync", response_class=HTMLResponse)
+def choose(
+    request: Request,
+    pages: PagesOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    objects: ObjectsQuery = (),
+) -> HTMLResponse:
+    """Show the objects that differ from Git, of which a user syncs some, and the options."""
+    problem = ""
+    try:
+        requests.check(view, RequestKind.SYNC, user)
+    except (Refused, WrongState) as error:
+        problem = visible(error)
+    return _show_choice(pages, request, view, ChoiceForm(object=list(objects)), problem=problem)
+
+
+@router.post("/sync/objects", response_class=HTMLResponse, dependencies=checked)
+def sync_objects(
+    request: Request,
+    backend: BackendOf,
+    pages: PagesOf,
+    requests: RequestsOf,
+    view: ViewOf,
+    user: UserOf,
+    options: Annotated[ChoiceForm, Form()],
+) -> Response:
+    """Sync the chosen objects alone; with ``dry_run``, show what the API server would answer, and write nothing."""
+    choice = Choice(frozenset(map(ref_named, options.object)), prune=options.prune, replace=options.replace)
+    who = reviewer(user, options.by)
+    if not options.dry_run:
+        requests.sync_chosen(view, backend.requests, choice, who, line(options.reason))
+        return back_to(view, "sync-objects")
+    answers = requests.dry_run(view, backend.dry_runs, choice, who)
+    return _show_choice(pages, request, view, options, answers)
+
+
+def _show_choice(
+    pages: PagesOf,
+    request: Request,
+    view: ViewOf,
+    options: ChoiceForm,
+    answers: Sequence[StepResult] = (),
+    problem: str = "",
+) -> HTMLResponse:
+    """Return the form of a sync of chosen objects as it was sent, with the answers to a dry run."""
+    return show_application(
+        pages, request, view, "choose", steps=choosable(view), options=options, answers=answers, problem=problem
+    )
 
 
 @router.get("/suspend", response_class=HTMLResponse)
@@ -221,10 +291,6 @@ class BulkAction(StrEnum):
     RESUME = "resume"
 
 
-_MOST = 100
-"""Applications, and objects, of one request."""
-
-
 @dataclass(frozen=True, slots=True)
 class BulkItem:
     """
@@ -243,7 +309,6 @@ class BulkItem:
 ActionForm = Annotated[BulkAction, Form()]
 KeysQuery = Annotated[tuple[str, ...], Query(alias="app", max_length=_MOST)]
 KeysForm = Annotated[tuple[str, ...], Form(alias="app", max_length=_MOST)]
-ObjectsQuery = Annotated[tuple[str, ...], Query(alias="object", max_length=_MOST)]
 ObjectsForm = Annotated[tuple[str, ...], Form(alias="object", max_length=_MOST)]
 
 

@@ -22,7 +22,7 @@ _PAGE = 60
 WRITES = ("create", "update", "replace", "adopt", "prune", "release", "hook")
 DECISIONS = (
     *("approve", "reject", "sync", "suspend", "resume", "pin", "unpin", "hold", "unhold", "revert", "revert-drift"),
-    *("post-sync", "trim", "restart", "delete-pod", "policy", "users", "sign-in", "sign-out"),
+    *("post-sync", "trim", "sync-objects", "restart", "delete-pod", "policy", "users", "sign-in", "sign-out"),
 )
 
 Text = Annotated[str, Query(max_length=300)]

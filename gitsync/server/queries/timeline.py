@@ -33,7 +33,7 @@ from gitsync.server.queries.words import words
 KINDS: Final = (
     *("sync", "heal", "drift", "approve", "reject", "suspend", "resume", "request", "revert", "revert-drift"),
     *("restart", "delete-pod", "pin", "unpin", "hold", "unhold", "evaluation", "refused", "post-sync", "trim"),
-    *("policy", "users", "sign-in", "sign-out"),
+    *("sync-objects", "policy", "users", "sign-in", "sign-out"),
 )
 """The kinds of entries, which ``kind:`` filters."""
 _SHORT = 80
@@ -147,6 +147,7 @@ _TITLES: Final = {
     "sync": "Sync requested",
     "revert": "Revert pushed",
     "revert-drift": "Drift reverted on request",
+    "sync-objects": "Sync of chosen objects requested",
     "restart": "Restarted on request",
     "delete-pod": "Pod deleted on request",
     "pin": "Pinned",

@@ -58,6 +58,7 @@ def build_status(report: Report) -> dict[str, Any]:
             "healthSince": _since(previous, "health", report.health.value, now),
             "lastObserved": _last_observed(report),
             "requestedSync": state.requested,
+            "pendingSync": _pending(report),
             "revision": _revision(report),
             "resources": _counts(report) or previous.get("resources"),
             "pinned": state.rollback.to_status() if state.rollback else {},
@@ -82,6 +83,16 @@ def build_status(report: Report) -> dict[str, Any]:
         # absent rather than empty, so that equal reports give equal statuses
         if value not in (None, "", [], {})
     }
+
+
+def _pending(report: Report) -> dict[str, Any]:
+    """Return the requested sync of chosen objects that has not ended, empty where there is none."""
+    choice = report.inputs.choice
+    if choice is None:
+        return {}
+    objects = sorted(str(ref) for ref in choice.refs)
+    options = dict.fromkeys(choice.options, True)
+    return {"id": report.app.requested_sync, "objects": objects, **options, "by": choice.by}
 
 
 def _last_observed(report: Report) -> str:
