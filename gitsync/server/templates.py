@@ -31,7 +31,7 @@ from gitsync.files import shipped_folder
 from gitsync.objects.change import Plan
 from gitsync.objects.user import SavedView, User
 from gitsync.ports import ViewStore
-from gitsync.server.auth.access import Access, current_user
+from gitsync.server.auth.access import Access, current_user, is_let_in
 from gitsync.server.auth.security import form_token, keep_token
 from gitsync.server.backend import Backend
 from gitsync.server.formatting import (
@@ -209,8 +209,10 @@ class Pages:
             own_url=f"{request.url.path}?{request.url.query}".removesuffix("?"),
             last_event=newest,
             now=self.engine.clock.now(),
-            waiting=decisions_awaited(backend),
-            holds=all_holds(backend),
+            # the frame of the sign-in page is for everyone: without a viewer's rights nothing of the engine is in it
+            is_let_in=is_let_in(request),
+            waiting=decisions_awaited(backend) if is_let_in(request) else 0,
+            holds=all_holds(backend) if is_let_in(request) else (),
             notice=take_notice(request),
             views=saved_views(request, self.engine.views) if request.url.path in (*LISTS, SETTINGS) else (),
             is_compact=request.cookies.get(DENSITY) == "compact",

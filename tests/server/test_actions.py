@@ -773,6 +773,18 @@ def test_every_page_shows_what_is_held_until_it_ends(site: Open) -> None:
     assert "the queue" not in opened.get("/").text
 
 
+def test_the_sign_in_page_shows_nothing_of_what_is_held_or_waits(site: Open) -> None:
+    held = replace(HELD, key="gitsync/other")
+    opened = site([holding(HOLD), held], token="t" * 43)
+    text = opened.get("/sign-in").text
+    assert "Access token" in text
+    for secret in ("queue", "Held", "shop", "badge", "Reviews"):
+        assert secret not in text, secret
+    shown = opened.get("/", Authorization=f"Bearer {'t' * 43}").text
+    assert "the queue &lt;grows&gt;" in shown
+    assert 'class="badge"' in shown
+
+
 def test_a_hold_is_ended_from_any_page(site: Open) -> None:
     opened = site([holding(HOLD)])
     assert opened.post(f"{SHOP}/unhold", {"hold": "gitsync.dev/hold-other"}).status == 409

@@ -27,7 +27,7 @@ const tab = (step) => {
   if (tabs[at + step]) location.assign(tabs[at + step].href);
 };
 const keys = {
-  "/": () => document.getElementById("q").focus(),
+  "/": () => document.getElementById("q")?.focus(),
   "j": () => move(1),
   "k": () => move(-1),
   "n": () => hunk(1),

@@ -306,6 +306,7 @@ class Access:
         person = self.person(request)
         # open paths need a user too: a page of an error shows who is signed in
         request.state.person = person or ANONYMOUS
+        request.state.is_let_in = person is not None
         if path.startswith(self.OPEN) or (path == METRICS and not self._metrics):
             return None
         if person is None:
@@ -349,6 +350,11 @@ class Guard:
             # in a thread: a database that is slow to find the session must not stop the other clients
             refusal = await run_in_threadpool(self._access.refusal, Request(scope))
         await (refusal or self._app)(scope, receive, send)
+
+
+def is_let_in(request: Request) -> bool:
+    """Whether the user of a request is known, or needs no sign-in: others see nothing but the way to sign in."""
+    return bool(request.state.is_let_in)
 
 
 def current_user(request: Request) -> User:
