@@ -1,6 +1,8 @@
 """
 Nine tenants beside one that is hostile in twelve ways at once: ``python -m bench.tenants [--minutes 30] [WAY...]``.
 
+Each has an account of its namespace and a Tenant, as the pages of the installation advise.
+
 The seconds from push to live of the nine, and the memory of the controller with its processes, first alone, then beside
 the hostile one. Memory is the proportional set size: the sum of resident memory would count the code of git once for
 each process that runs at the moment. The hostile one works as its ways out of its own repositories, Applications and
@@ -15,6 +17,7 @@ import os
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -24,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import yaml
 
 from bench._fleet import Fleet, fleet, own_memory_of
 from bench.fairness import silent_server
@@ -39,6 +44,8 @@ _TOKEN = "t" * 32
 _LONGEST = 120.0
 """Seconds after which a commit that is not live counts as lost."""
 _OBJECTS = 3000
+_MAX_OBJECTS = 500
+"""Of an Application, as in the example of docs/security.md."""
 _CEL = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, a + b + c > 0)))"
 
 
@@ -204,10 +211,21 @@ class Others:
         self._fleet = fleet
         self._names = [f"tenant-{number}" for number in range(_OTHERS)]
         self._repositories = [Repository(folder / name) for name in self._names]
+        self.policies = folder / "policies"
+        self.policies.mkdir(parents=True)
         fleet.namespaces([*self._names, _HOSTILE])
+        for name in (*self._names, _HOSTILE):
+            self._admit(name, folder.parent)
         for name, repository in zip(self._names, self._repositories, strict=True):
             repository.commit("first", {f"{name}/o.yaml": config_map("o", value="first")})
             fleet.apply([_application(name, name, {"repoURL": repository.url, "path": name})])
+
+    def _admit(self, name: str, repositories: Path) -> None:
+        """Give a namespace its account and rights, and a Tenant with limits, as an administrator does."""
+        self._fleet.apply(yaml.safe_load_all(_gitsync("install", "--tenant", name)))
+        _gitsync("tenant", "add", name, "--repository", f"file://{repositories}/*", "--policies", str(self.policies))
+        with (self.policies / f"tenant-{name}.yaml").open("a", encoding="utf-8") as file:
+            file.write(f"  limits: {{maxObjects: {_MAX_OBJECTS}}}\n")
 
     def measure(self, seconds: float, pid: int) -> Phase:
         """Push to one tenant after the other until the time is over."""
@@ -263,12 +281,18 @@ def _application(name: str, namespace: str, source: Manifest, **spec: Any) -> Ma
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "source": source,
-            "destination": {"namespace": namespace},
+            "destination": {"namespace": namespace, "serviceAccountName": "gitsync-deployer"},
             "sync": {"interval": "1s"},
             "risk": {"approval": "Never"},
             **spec,
         },
     }
+
+
+def _gitsync(*arguments: str) -> str:
+    """Return what a command prints."""
+    command = [sys.executable, "-m", "gitsync", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def _nothing() -> None:
@@ -322,7 +346,7 @@ def main(minutes: float = 2.0, chosen: Iterable[str] = ()) -> None:
         settings = {
             "KUBECONFIG": made.kubeconfig,
             "GITSYNC_ALLOW_FILE_URLS": "true",
-            "GITSYNC_CONTROLLER_RIGHTS": "true",
+            "GITSYNC_POLICIES": others.policies,
             "GITSYNC_WEB_TOKEN": _TOKEN,
             "GITSYNC_WEBHOOK_SECRET": "s" * 32,
         }

@@ -358,10 +358,11 @@ def account_violations(policy: Policy, app: Application) -> tuple[str, ...]:
     account = app.destination.service_account
     messages = []
     if not account and not policy.controller_rights:
+        # the setting changes nothing for a tenant
+        setting = "" if policy.tenant is not None else ", or for one team alone set GITSYNC_CONTROLLER_RIGHTS=true"
         messages.append(
             f"spec.destination.serviceAccountName: none is named, and policy {policy.name} does not let the"
-            f" controller's own rights be used; name a ServiceAccount of namespace {app.namespace}, or for one team"
-            " alone set GITSYNC_CONTROLLER_RIGHTS=true"
+            f" controller's own rights be used; name a ServiceAccount of namespace {app.namespace}{setting}"
         )
     if account and not _SERVICE_ACCOUNT.fullmatch(account):
         messages.append(

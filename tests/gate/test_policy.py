@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitsync.gate.policy import Policy, Require, application_violations, update_violations, violations
+from gitsync.gate.policy import Policy, Require, TenantGrants, application_violations, update_violations, violations
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Risk
 from gitsync.objects.ref import ObjectRef
@@ -138,6 +138,14 @@ def test_the_controllers_own_rights_have_to_be_allowed(account: str, is_rejected
     assert bool(lines) is is_rejected
     assert all("name a ServiceAccount of namespace gitsync" in line for line in lines)
     assert application_violations(Policy(controller_rights=True), app) == ()
+    assert all("GITSYNC_CONTROLLER_RIGHTS" in line for line in lines)
+
+
+def test_a_tenant_is_not_told_of_a_setting_that_changes_nothing_for_it() -> None:
+    of_tenant = Policy(name="shop", controller_rights=False, tenant=TenantGrants())
+    lines = application_violations(of_tenant, application())
+    assert any("serviceAccountName" in line for line in lines)
+    assert not any("GITSYNC_CONTROLLER_RIGHTS" in line for line in lines)
 
 
 @pytest.mark.parametrize(
