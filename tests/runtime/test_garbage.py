@@ -183,3 +183,22 @@ def test_freed_blocks_of_threads_go_back_to_the_system() -> None:
         return int(done.stdout) >> 10
 
     assert resident("shared") < resident("alone") - 16
+
+
+def test_frozen_objects_are_counted_only_when_some_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    collecting = GarbageCollection()
+    make_objects()
+    collecting.collect()
+    counts: list[int] = []
+
+    def count() -> int:
+        counts.append(0)
+        return 0
+
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+    for _ in range(3):
+        make_objects()
+        collecting.collect()
+    monkeypatch.undo()
+    assert not counts
+    gc.unfreeze()
