@@ -368,6 +368,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
             settings.controller_rights,
             HostApprovals(policies.of, UserRequests(records, applications, clock, policies.of).approve),
             secrets.chart_inputs,
+            bases.fetch,
         )
     )
     proposals = AdoptService(source, hosts, secrets.credentials)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -32,9 +33,19 @@ from gitsync.objects.patterns import matches
 from gitsync.objects.record import Commit
 from gitsync.objects.remote import without_user
 from gitsync.objects.urls import is_artifact, repository_key
-from gitsync.ports import ApplicationView, Clock, Credentials, MergeResult, ProposalSource, Snapshot, StateReader
+from gitsync.ports import (
+    ApplicationView,
+    Clock,
+    Credentials,
+    MergeResult,
+    ProposalSource,
+    RemoteBase,
+    Snapshot,
+    StateReader,
+)
 from gitsync.ports.hosts import CodeHost, CodeHosts, CommitStatus, PullRequest, PullRequestState
 from gitsync.ports.previews import (
+    FetchRemote,
     JoinedChange,
     KeptProposal,
     Previewer,
@@ -103,6 +114,8 @@ class PullRequestPorts:
     controller_rights: bool = False
     approvals: HostApprovals | None = None
     chart_inputs_of: Callable[[Application], ChartInputs] = attrgetter("chart_inputs")
+    fetch_remote: Callable[[Application, str, str], RemoteBase] | None = None
+    """Return what an Application names of another repository; None where previews read no other ones."""
 
 
 @dataclass(slots=True)
@@ -473,6 +486,7 @@ class PullRequestController:
                 ports.controller_rights,
                 tuple(change for change, _ in joined),
                 self._chart_inputs(followers.applications),
+                {} if proposal.is_fork else self._fetchers(followers),
             )
             tree = merged.tree
             # a branch that was merged and not deleted waits for nothing; a pull request of it is open all the same
@@ -491,6 +505,16 @@ class PullRequestController:
             problem = str(error).encode(errors="backslashreplace").decode()
         keys = tuple(view.key for view in followers.views)
         return ProposalView(proposal, keys, base, report, problem, ports.clock.now(), is_merged, tree)
+
+    def _fetchers(self, followers: _Deployers) -> dict[str, FetchRemote]:
+        """
+        Return how what each Application names of other repositories is fetched, as its own renders do.
+
+        Not for forks: their authors could read in the comment what the credentials of the Application can read.
+        """
+        fetch = self._ports.fetch_remote
+        wholes = (followers.groups.get(app.key, app) for app in followers.applications)
+        return {app.key: partial(fetch, app) for app in wholes} if fetch is not None else {}
 
     def _rehearsed(self, snapshot: Snapshot, request: PreviewRequest) -> ReportedRehearsal:
         try:

@@ -10,7 +10,7 @@ from typing import Protocol
 from gitsync.edit.adopt import Adoption, ClusterValue
 from gitsync.objects.application import Application, ChartInputs
 from gitsync.objects.manifest import Manifest, content_hash
-from gitsync.ports.source import MergeResult, Snapshot
+from gitsync.ports.source import MergeResult, RemoteBase, Snapshot
 from gitsync.preview.report import PreviewReport, ReportedRehearsal
 
 
@@ -26,6 +26,10 @@ class JoinedChange:
     git_dir: str = ""
     merge: MergeResult | None = None
     problem: str = ""
+
+
+FetchRemote = Callable[[str, str], RemoteBase]
+"""Return what a reference names, with the place that names it; raise Refused, or SourceUnavailable, else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class PreviewRequest:
     joined: tuple[JoinedChange, ...] = ()
     chart_inputs: Mapping[str, ChartInputs] = field(default_factory=dict)
     """What the charts of Applications get of the cluster, by their keys; absent where it cannot be read."""
+    fetchers: Mapping[str, FetchRemote] = field(default_factory=dict)
+    """How what an Application names of other repositories is fetched, by its key, with its rights."""
 
 
 class Previewer(Protocol):

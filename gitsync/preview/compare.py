@@ -17,7 +17,7 @@ from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.objects.remote import parse_remote, without_user
-from gitsync.objects.tree import Tree
+from gitsync.objects.tree import MountedTree, Tree
 from gitsync.plan.commit_effect import commit_effect, effect_digest, effect_risk
 from gitsync.plan.normalize import desired_objects
 from gitsync.preview.effects import Effect, effects_of, made_secrets, missing_references
@@ -114,6 +114,34 @@ class Sides:
     helm: Helm | None = None
 
 
+@dataclass(slots=True)
+class Remotes:
+    """
+    What the builds of Applications read of other repositories, by the key of the Application that may read it.
+
+    ``trees`` has the files of each repository by where they are mounted, ``folders`` what a reference names there;
+    ``problems`` are why a reference cannot be read, and whether that is a fault of who wrote it. What a build of one of
+    the ``readers`` lacks otherwise is added to ``needed``, with the place that names it, for another attempt.
+    """
+
+    readers: Collection[str] = ()
+    trees: Mapping[str, Mapping[str, Tree]] = field(default_factory=dict)
+    folders: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    problems: Mapping[tuple[str, str], tuple[str, bool]] = field(default_factory=dict)
+    needed: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def mounted(self, tree: Tree, key: str) -> Tree:
+        """Return a tree with the files of other repositories that an Application may read."""
+        return MountedTree(tree, self.trees[key], self.folders[key]) if self.trees.get(key) else tree
+
+    def problem_of(self, error: RemoteNeeded, key: str) -> tuple[str, bool]:
+        """Return why a build stays without a reference, and whether that is a fault; note what may be fetched."""
+        at = (key, error.reference)
+        if at not in self.problems and key in self.readers:
+            self.needed[at] = error.location
+        return self.problems.get(at) or (_problem(error), False)
+
+
 @dataclass(frozen=True, slots=True)
 class JoinedRoot:
     """
@@ -134,15 +162,17 @@ def preview(
     below: Collection[str] = (),
     known: Collection[Root] = (),
     joined: Collection[JoinedRoot] = (),
+    remotes: Remotes | None = None,
 ) -> Preview:
     """
     Return what a change does to each deployed folder, without a cluster.
 
     ``is_own`` tells whether a URL is that of this repository; with ``below``, only folders at or below these paths are
     covered. ``known`` are Applications of a cluster, which need not be declared in the repository; ``joined`` are those
-    with several sources.
+    with several sources. Where builds need files of other repositories that ``remotes`` may get, it has them noted as
+    needed, and the preview is not complete.
     """
-    comparison = _comparer(sides, is_own, rules or Rules(), known, joined)
+    comparison = _comparer(sides, is_own, rules or Rules(), known, joined, remotes or Remotes())
     readable = [root for root in comparison.roots if root in comparison.of_roots or _is_selected(root, below)]
     unreadable = [RootChange((item.root,), base_problem=item.problem) for item in joined if item.sides is None]
     made = (change for root in readable if comparison.is_touched(root) and (change := comparison.of(root)) is not None)
@@ -175,9 +205,11 @@ def changed_roots(
     below: Collection[str] = (),
     known: Collection[Root] = (),
     joined: Collection[JoinedRoot] = (),
+    remotes: Remotes | None = None,
 ) -> Iterator[ChangedRoot]:
     """Yield the deployed folders that declare something else after a change, and those that cannot be built."""
-    comparison = _comparer(sides, is_own, Rules(), known, joined)
+    remotes = remotes or Remotes()
+    comparison = _comparer(sides, is_own, Rules(), known, joined, remotes)
     for root in comparison.roots:
         if not (root in comparison.of_roots or _is_selected(root, below)) or not comparison.is_touched(root):
             continue
@@ -185,6 +217,9 @@ def changed_roots(
             changed = comparison.declared(root)
         except FileNotFetched:  # who called has it fetched, and begins again
             raise
+        except RemoteNeeded as error:
+            yield ChangedRoot(root, {}, {}, {}, problem=remotes.problem_of(error, root.key)[0])
+            continue
         except GitsyncError as error:
             yield ChangedRoot(root, {}, {}, {}, problem=str(error))
             continue
@@ -193,7 +228,12 @@ def changed_roots(
 
 
 def _comparer(
-    sides: Sides, is_own: Callable[[str], bool], rules: Rules, known: Collection[Root], joined: Collection[JoinedRoot]
+    sides: Sides,
+    is_own: Callable[[str], bool],
+    rules: Rules,
+    known: Collection[Root],
+    joined: Collection[JoinedRoot],
+    remotes: Remotes,
 ) -> _RootComparer:
     """Return what compares the deployed folders of both sides: the objects of a folder that is removed are deleted."""
     base = BuildSources(sides.base)
@@ -203,7 +243,7 @@ def _comparer(
     deployed |= {path for item in joined for path in _own_paths(item.root, is_own)}
     roots_once = _latest(root for root in roots if root.application or root.path not in deployed)
     of_roots = {item.root: item.sides for item in joined if item.sides is not None}
-    return _RootComparer(sides, (base, result), rules, (*roots_once, *of_roots), of_roots)
+    return _RootComparer(sides, (base, result), rules, (*roots_once, *of_roots), of_roots, remotes)
 
 
 def _grouped(changes: Iterable[RootChange]) -> Iterator[RootChange]:
@@ -266,15 +306,13 @@ def _rank(change: RootChange) -> tuple[bool, bool, int, str]:
     return (not change.problem, not _is_production(root), -change.risk.level, root.name)
 
 
-def _problem(error: GitsyncError) -> str:
-    """Return why a folder cannot be compared."""
+def _problem(error: RemoteNeeded) -> str:
+    """Return that a reference is not read for a folder of which no Application is known."""
     # the hint of a build, to allow the repository, does not help here
-    if isinstance(error, RemoteNeeded):
-        remote = parse_remote(error.reference)
-        # of a chart, whose reference is written here, its URL
-        wanted = remote.shown if remote is not None and remote.is_chart else without_user(error.reference)
-        return f"{error.location}: a preview does not read {wanted}, which is in another repository"
-    return str(error)
+    remote = parse_remote(error.reference)
+    # of a chart, whose reference is written here, its URL
+    wanted = remote.shown if remote is not None and remote.is_chart else without_user(error.reference)
+    return f"{error.location}: a preview does not read {wanted}, which is in another repository"
 
 
 def _is_production(root: Root) -> bool:
@@ -292,7 +330,9 @@ class _RootComparer:
         rules: Rules,
         roots: Sequence[Root],
         of_roots: Mapping[Root, Sides],
+        remotes: Remotes,
     ) -> None:
+        self._remotes = remotes
         self._sides = sides
         self._sources = sources
         self._rules = rules
@@ -320,14 +360,18 @@ class _RootComparer:
             old, base_problem = self._objects(sides.base, root, app), ""
         except FileNotFetched:  # who called has it fetched, and begins again
             raise
+        except RemoteNeeded as error:
+            old, base_problem = {}, self._remotes.problem_of(error, root.key)[0]
         except GitsyncError as error:
-            old, base_problem = {}, _problem(error)
+            old, base_problem = {}, str(error)
         try:
             new = self._objects(sides.result, root, app)
         except FileNotFetched:
             raise
-        except RemoteNeeded as error:  # no fault of the change: files of other repositories are not read here
-            return RootChange((root,), base_problem=_problem(error))
+        except RemoteNeeded as error:
+            problem, is_fault = self._remotes.problem_of(error, root.key)
+            # a version that does not exist is a fault of the change, a server that refuses is not
+            return RootChange((root,), problem=problem if is_fault else "", base_problem=base_problem or problem)
         except GitsyncError as error:
             return RootChange((root,), problem=str(error), base_problem=base_problem)
         # Compared with nothing, every object would look new.
@@ -412,6 +456,7 @@ class _RootComparer:
         return desired_objects(app, rendered.manifests, lambda of: of not in cluster_scoped)
 
     def _build(self, tree: Tree, root: Root, *, provenance: bool = False) -> Build:
+        tree = self._remotes.mounted(tree, root.key)
         builds = [
             (
                 render.name,

@@ -47,6 +47,11 @@ class Root:
         return tuple(render._replace(path=_clean(render.path)) for render in self.application.renders)
 
     @property
+    def key(self) -> str:
+        """``namespace/name`` of the Application, empty where none is known."""
+        return self.application.key if self.application else ""
+
+    @property
     def places(self) -> str:
         """The paths of what is rendered."""
         return ", ".join(render.path or "." for render in self.renders)

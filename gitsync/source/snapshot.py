@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -201,6 +201,21 @@ class MeteredTree:
                 f"the files read exceed the limit of {_size(self._limit)}", location=path, hint="divide the application"
             )
         return content
+
+
+def open_remotes(remotes: Iterable[Sequence[str]], limits: SourceLimits) -> tuple[dict[str, Tree], dict[str, str]]:
+    """
+    Return the trees of other repositories, by where they are mounted, and the folders that references name there.
+
+    Each is listed as reference, mount, folder, mirror and commit.
+    """
+    trees: dict[str, Tree] = {}
+    folders: dict[str, str] = {}
+    for reference, mount, folder, git_dir, commit in remotes:
+        folders[reference] = folder
+        if mount not in trees:
+            trees[mount] = MeteredTree(GitTree(git_dir, commit, limits), limits.read_bytes)
+    return trees, folders
 
 
 def _size(limit: int) -> str:

@@ -262,6 +262,16 @@ class RemoteBases:
             return False
         return not any(fetcher.has_moved(reference, commit) for reference, commit in build.remotes)
 
+    def fetch(self, app: Application, reference: str, location: str) -> RemoteBase:
+        """
+        Return what a change names of another repository, with the rights that the Application has for its own commits.
+
+        Raise as a render does; its mirror is kept until the Application is rendered again.
+        """
+        base = self._fetcher(app).fetch(reference, location)
+        self._urls[app.key] = self._urls.get(app.key, frozenset()) | {parsed(reference, "").url}
+        return base
+
     def _fetcher(self, app: Application) -> RemoteFetcher:
         def credentials_for(url: str) -> Credentials:
             """Return the credentials of the Application for the host that they are for, none for others."""

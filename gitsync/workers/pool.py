@@ -23,7 +23,7 @@ from gitsync.source.landlock import Concealed
 from gitsync.source.local import FILE_MIB
 from gitsync.workers import protocol
 from gitsync.workers.edits import of_edit, to_adoption
-from gitsync.workers.previews import of_preview
+from gitsync.workers.previews import FetchedRemotes
 from gitsync.workers.process import (
     Process,
     WorkerCrashed,
@@ -157,13 +157,20 @@ class RenderPool:
 
     def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
         """Return what a merge does; raise InvalidInput as ``render`` does."""
-        answer = self._answer(snapshot, "", "Preview", merge=of_preview(request))
-        return PreviewReport.model_validate(answer["report"])
+        return PreviewReport.model_validate(self._answer_with_remotes(snapshot, request, "merge")["report"])
 
     def rehearse(self, snapshot: Snapshot, request: PreviewRequest) -> ReportedRehearsal:
         """Return what an API server refuses of a merge; raise InvalidInput as ``render`` does."""
-        answer = self._answer(snapshot, "", "Preview", rehearse=of_preview(request))
-        return ReportedRehearsal.model_validate(answer["rehearsal"])
+        return ReportedRehearsal.model_validate(self._answer_with_remotes(snapshot, request, "rehearse")["rehearsal"])
+
+    def _answer_with_remotes(self, snapshot: Snapshot, request: PreviewRequest, kind: str) -> dict[str, Any]:
+        """Return the answer about a merge, asked again with each part of other repositories that its builds need."""
+        asked = FetchedRemotes(snapshot, request)
+        while True:
+            answer = self._answer(asked.snapshot, "", "Preview", **{kind: asked.message})
+            if "needed" not in answer:
+                return answer
+            asked.fetch(answer["needed"])
 
     def adopt(self, snapshot: Snapshot, app: Application, values: Sequence[ClusterValue]) -> Adoption:
         """Return the edits that give fields the values of the cluster; raise InvalidInput as ``render`` does."""

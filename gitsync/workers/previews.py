@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gitsync.errors import InvalidInput, Refused, SourceDenied, SourceUnavailable
 from gitsync.objects.application import Application, ChartInputs, ValuesRef, parse_application
 from gitsync.objects.charts import Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit
 from gitsync.objects.urls import matches_url
-from gitsync.ports import MergeResult
+from gitsync.ports import MergeResult, Snapshot
 from gitsync.ports.previews import JoinedChange, PreviewRequest
-from gitsync.preview.compare import JoinedRoot, Sides, changed_roots, preview, rules_of
+from gitsync.preview.compare import JoinedRoot, Remotes, Sides, changed_roots, preview, rules_of
 from gitsync.preview.report import report_of
 from gitsync.preview.roots import Root
 from gitsync.source.git import environment, run
 from gitsync.source.history import blame
 from gitsync.source.object_reader import ObjectReader
-from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
+from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits, open_remotes
 from gitsync.workers import protocol
+
+_MOST_REMOTES = 50
+"""References to other repositories that one change may need, as many as one build."""
 
 
 def of_preview(request: PreviewRequest) -> dict[str, Any]:
@@ -40,6 +44,9 @@ def of_preview(request: PreviewRequest) -> dict[str, Any]:
             for change in request.joined
         ],
         "chart_inputs": {key: _of_inputs(inputs) for key, inputs in request.chart_inputs.items()},
+        "readers": list(request.fetchers),
+        "remotes": {},
+        "unreadable": [],
     }
 
 
@@ -90,6 +97,41 @@ def _printable(value: Any) -> Any:
     return [_printable(member) for member in value] if isinstance(value, list) else value
 
 
+class FetchedRemotes:
+    """What a preview has asked for of other repositories, in the message that asks for the preview again."""
+
+    def __init__(self, snapshot: Snapshot, request: PreviewRequest) -> None:
+        self.snapshot = snapshot
+        self.message = of_preview(request)
+        self._fetchers = request.fetchers
+        self._count = 0
+
+    def fetch(self, needed: Sequence[tuple[str, str, str]]) -> None:
+        """
+        Fetch what a preview needs: the key of the Application, the reference, and the place that names it.
+
+        Raise SourceUnavailable where a server does not answer, and the preview is tried again later; InvalidInput
+        where one commit names too much.
+        """
+        self._count += len(needed)
+        if self._count > _MOST_REMOTES:
+            raise InvalidInput(f"the change needs more than {_MOST_REMOTES} folders of other repositories")
+        for key, reference, location in needed:
+            try:
+                base = self._fetchers[key](reference, location)
+            except (Refused, InvalidInput, SourceUnavailable) as error:
+                cause = error.__cause__
+                # a version that does not exist is reported as unavailable too, with that as its cause
+                if isinstance(error, SourceUnavailable) and not isinstance(cause, InvalidInput | SourceDenied):
+                    raise
+                is_fault = not isinstance(cause, SourceDenied)
+                self.message["unreadable"].append([key, reference, str(error), is_fault])
+                continue
+            wire = [reference, base.mount, base.folder, base.git_dir, base.commit]
+            self.message["remotes"].setdefault(key, []).append(wire)
+            self.snapshot = replace(self.snapshot, remotes=(*self.snapshot.remotes, base))
+
+
 class _MirrorGit:
     """A mirror as ``blame`` reads it."""
 
@@ -117,6 +159,7 @@ class _OpenMerge:
         self._helm = helm
         self._closing = closing
         self.request = to_preview(message)
+        self.remotes = self._remotes(message)
         self.reader = self._opened(git_dir)
         self.sides = self._sides_of(git_dir, self.reader, self.request.merge)
         self.known = [Root(app.source.path, app) for app in map(self._application, self.request.applications)]
@@ -128,6 +171,20 @@ class _OpenMerge:
             )
             for change in self.request.joined
         ]
+
+    def _remotes(self, message: dict[str, Any]) -> Remotes:
+        opened = {key: open_remotes(listed, self._limits) for key, listed in message["remotes"].items()}
+        return Remotes(
+            message["readers"],
+            {key: trees for key, (trees, _) in opened.items()},
+            {key: folders for key, (_, folders) in opened.items()},
+            {(key, reference): (text, is_fault) for key, reference, text, is_fault in message["unreadable"]},
+        )
+
+    def needed(self) -> dict[str, Any]:
+        """Return the answer that asks for what builds lack of other repositories, empty where they lack nothing."""
+        needed = [[key, reference, place] for (key, reference), place in self.remotes.needed.items()]
+        return {"needed": needed} if needed else {}
 
     def _application(self, manifest: Manifest) -> Application:
         app = self._with_inputs(parse_application(manifest))
@@ -153,25 +210,36 @@ class _OpenMerge:
 
 
 def previewed(request: dict[str, Any], helm: Helm | None = None) -> dict[str, Any]:
-    """Return the report about a merge, without the line authors that git cannot tell within a second."""
+    """
+    Return the answer with the report about a merge, without the line authors that git cannot tell within a second.
+
+    Where builds lack files of other repositories that may be fetched, the answer is what is needed instead.
+    """
     git_dir = request["git_dir"]
     with ExitStack() as closing:
         merge = _OpenMerge(request["merge"], git_dir, request["file_bytes"], helm, closing)
         asked = merge.request
         rules = rules_of(asked.policies, controller_rights=asked.controller_rights)
-        comparison = preview(merge.sides, merge.is_own, rules, known=merge.known, joined=merge.joined)
+        comparison = preview(
+            merge.sides, merge.is_own, rules, known=merge.known, joined=merge.joined, remotes=merge.remotes
+        )
+        if needed := merge.needed():
+            return needed
         authors = partial(line_authors, git_dir, merge.reader, asked.merge.commit)
         report = report_of(comparison, asked.merge.base, asked.merge.head, authors)
-    printed: dict[str, Any] = _printable(report.model_dump(mode="json"))
-    return printed
+    return {"report": _printable(report.model_dump(mode="json"))}
 
 
 def rehearsed(request: dict[str, Any], helm: Helm | None = None) -> dict[str, Any]:
-    """Return what a sandbox refuses of a merge."""
+    """Return the answer with what a sandbox refuses of a merge, or with what is needed as ``previewed`` does."""
     from gitsync.workers.rehearsals import rehearse_all  # late, with the sandbox: most previews have none
 
     with ExitStack() as closing:
         merge = _OpenMerge(request["rehearse"], request["git_dir"], request["file_bytes"], helm, closing)
-        rehearsal = rehearse_all(changed_roots(merge.sides, merge.is_own, known=merge.known, joined=merge.joined))
-    printed: dict[str, Any] = _printable(rehearsal.model_dump(mode="json"))
-    return printed
+        changed = tuple(
+            changed_roots(merge.sides, merge.is_own, known=merge.known, joined=merge.joined, remotes=merge.remotes)
+        )
+        if needed := merge.needed():
+            return needed
+        rehearsal = rehearse_all(changed)
+    return {"rehearsal": _printable(rehearsal.model_dump(mode="json"))}

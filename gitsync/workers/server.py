@@ -29,7 +29,7 @@ from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
 from gitsync.runtime.garbage import return_memory, share_memory
 from gitsync.source.landlock import forbid_sockets, restrict
 from gitsync.source.object_reader import ObjectReader
-from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits
+from gitsync.source.snapshot import GitTree, MeteredTree, SourceLimits, open_remotes
 from gitsync.workers import protocol
 from gitsync.workers.helm import HelmProgram
 from gitsync.workers.protocol import BuildHistory
@@ -96,14 +96,7 @@ class TreeCache:
         tree = self.open(request["git_dir"], request["commit"], request["file_bytes"])
         if not request.get("remotes"):
             return tree
-        limits = SourceLimits(file_bytes=request["file_bytes"])
-        mounts = dict[str, Tree]()
-        references = dict[str, str]()
-        for reference, mount, folder, git_dir, commit in request["remotes"]:
-            references[reference] = folder
-            if mount not in mounts:
-                mounts[mount] = MeteredTree(GitTree(git_dir, commit, limits), limits.read_bytes)
-        return MountedTree(tree, mounts, references)
+        return MountedTree(tree, *open_remotes(request["remotes"], SourceLimits(file_bytes=request["file_bytes"])))
 
     def open(self, git_dir: str, commit: str, file_bytes: int) -> Tree:
         """Return the tree of a commit, for one build that may read files of this size."""
@@ -181,11 +174,11 @@ class RenderServer:
             # late: previews need the policies and pydantic, and most processes never make one
             from gitsync.workers.previews import previewed
 
-            return protocol.frame({"report": previewed(request, self._helm), "is_last": self.is_done})
+            return protocol.frame({**previewed(request, self._helm), "is_last": self.is_done})
         if "rehearse" in request:
             from gitsync.workers.previews import rehearsed  # late, as previews
 
-            return protocol.frame({"rehearsal": rehearsed(request, self._helm), "is_last": self.is_done})
+            return protocol.frame({**rehearsed(request, self._helm), "is_last": self.is_done})
         tree = self._trees.open_all(request)
         if "values" in request:
             # late, as previews: most processes never edit

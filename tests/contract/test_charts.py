@@ -173,11 +173,12 @@ def test_an_overlay_on_a_chart(place: Place) -> None:
     pod = stage.live("Deployment", "web", api="apps/v1")["spec"]["template"]["spec"]
     assert pod["priorityClassName"] == "system-node-critical"
 
-    # the preview reports that it does not read charts of registries
+    # the preview reads the chart that the pull request names, by the rights of the Application
     (change,) = place.previewed().changes
-    assert (change.problem, change.steps) == ("", ())
-    reference = f"oci://{place.registry}/charts/web"
-    assert f"a preview does not read {reference}" in change.base_problem
+    assert (change.problem, change.base_problem) == ("", "")
+    (step,) = change.steps
+    assert step.object.endswith("/web")
+    assert [(field.before, field.after) for field in step.fields] == [("web:1.0.0", "web:1.1.0")]
 
     place.repo.commit({"prod/kustomization.yaml": overlay("1.1.0")})
     eventually(stage, lambda: place.is_live("1.1.0", 2))

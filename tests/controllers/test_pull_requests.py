@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gitsync.cli.adapters import InProcessRenderer
 from gitsync.controllers.pull_requests import POLL_PERIOD, HostApprovals, PullRequestController, PullRequestPorts
 from gitsync.errors import GitsyncError, InvalidInput, RecordUnavailable, SourceThrottled, SourceUnavailable
 from gitsync.gate.policy import Policy, Require
@@ -22,7 +23,7 @@ from gitsync.plan.commit_effect import commit_effect
 from gitsync.plan.normalize import desired_objects
 from gitsync.ports import ApplicationView, Credentials, MergeResult, Snapshot
 from gitsync.ports.previews import PreviewRequest
-from gitsync.preview.report import PreviewReport, ReportedRefusal, ReportedRehearsal
+from gitsync.preview.report import PreviewReport, ReportedChange, ReportedRefusal, ReportedRehearsal
 from gitsync.record.database import RecordDatabase
 from gitsync.record.shared import SqlProposals
 from gitsync.render.yaml.reader import read_all
@@ -31,9 +32,11 @@ from gitsync.services.reviews import Approval
 from gitsync.source.hosts.opening import ApiHosts
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
-from gitsync.workers.previews import of_preview, previewed
+from gitsync.sync.remote_bases import RemoteBases
+from gitsync.workers.previews import FetchedRemotes, previewed
 from tests.fakes.code_host import REPOSITORY, HostServer, code_host
 from tests.fakes.ports import FakeClock
+from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 
 DEPLOYMENT = """\
@@ -124,9 +127,13 @@ class InProcess:
     def preview(self, snapshot: Snapshot, request: PreviewRequest) -> PreviewReport:
         self.heads.append(request.merge.head)
         self.during()
-        message = {"git_dir": snapshot.git_dir, "file_bytes": 1 << 20, "merge": of_preview(request)}
-        if request.merge.commit not in self.reports:
-            self.reports[request.merge.commit] = PreviewReport.model_validate(previewed(message))
+        asked = FetchedRemotes(snapshot, request)
+        while request.merge.commit not in self.reports:
+            answer = previewed({"git_dir": snapshot.git_dir, "file_bytes": 1 << 20, "merge": asked.message})
+            if "needed" in answer:
+                asked.fetch(answer["needed"])
+            else:
+                self.reports[request.merge.commit] = PreviewReport.model_validate(answer["report"])
         return self.reports[request.merge.commit]
 
 
@@ -168,6 +175,8 @@ class Shop:
     key: str
     approved: list[tuple[str, Approval]]
     """The digests of plans that reviews at the host approved."""
+    policies: list[Policy]
+    """Which other repositories previews may read."""
 
     def push(self, branch: str, replicas: object, start: str = "main") -> str:
         git(self.repo.work, "checkout", "-q", "-B", branch, start)
@@ -222,7 +231,11 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
         previewer = InProcess()
         approved: list[tuple[str, Approval]] = []
         state: Any = views
-        source = Mapped(Repositories(tmp_path / "mirrors", Transport(("file",))), repo.url)
+        repositories = Repositories(tmp_path / "mirrors", Transport(("file", "http")))
+        source = Mapped(repositories, repo.url)
+        policies: list[Policy] = []
+        any_source: Any = repositories
+        bases = RemoteBases(InProcessRenderer(), any_source, lambda app: Credentials(), lambda app: policies)
         ports = PullRequestPorts(
             source,
             ApiHosts(Transport(("http",))),
@@ -238,9 +251,10 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shop]:
             approvals=HostApprovals(
                 lambda app: REVIEWERS, lambda view, digest, approval: approved.append((digest, approval))
             ),
+            fetch_remote=bases.fetch,
         )
         controller = PullRequestController(ports)
-        yield Shop(controller, server, repo, previewer, clock, views, repository_key(url), approved)
+        yield Shop(controller, server, repo, previewer, clock, views, repository_key(url), approved, policies)
 
 
 def sources_of(url: str, folder: Path, *others: str) -> list[dict[str, Any]]:
@@ -867,3 +881,90 @@ def test_the_commit_of_a_merge_queue_gets_its_own_status(shop: Shop) -> None:
     assert shop.statuses(head) == [("success", "Moderate: 1 object in 1 deployed folder")]
     assert shop.server.comments == {}
     assert len(shop.previewer.heads) == 1
+
+
+class OtherRepository:
+    """Another repository, whose folder ``app`` the kustomization of the shop names at a tag."""
+
+    def __init__(self, shop: Shop, server: GitServer, folder: Path) -> None:
+        self._shop = shop
+        self._repo = GitRepo(folder)
+        self.server = server
+        for version in ("1", "2"):
+            files = {"app/kustomization.yaml": "resources: [web.yaml]", "app/web.yaml": DEPLOYMENT}
+            self._repo.commit({path: text.replace("REPLICAS", version) for path, text in files.items()}, version)
+            git(self._repo.work, "push", "-q", "origin", f"HEAD:refs/tags/v{version}")
+        shop.repo.commit({"web.yaml": None, "kustomization.yaml": self.at("v1")}, "Use it")
+
+    def at(self, revision: str) -> str:
+        return f"resources: ['{self.server.url('origin.git')}//app?ref={revision}']\n"
+
+    def propose(self, revision: str, *, is_fork: bool = False) -> None:
+        """Open a pull request for another revision."""
+        work = self._shop.repo.work
+        git(work, "checkout", "-q", "-B", "change/1", "main")
+        head = self._shop.repo.commit({"kustomization.yaml": self.at(revision)}, f"Take {revision}", push=False)
+        git(work, "checkout", "-q", "main")
+        self._shop.open(1, head)
+        if is_fork:
+            self._shop.server.pulls[1]["head"]["repo"] = {"full_name": "eve/shop"}
+        self._shop.wake()
+
+    def change(self) -> ReportedChange:
+        """Return what the preview says of the folder."""
+        (view,) = self._shop.controller.proposals()
+        assert view.report is not None
+        (change,) = view.report.changes
+        return change
+
+
+@pytest.fixture
+def other(shop: Shop, tmp_path: Path) -> Iterator[OtherRepository]:
+    with GitServer(tmp_path / "other-server") as server:
+        yield OtherRepository(shop, server, tmp_path / "other-server")
+
+
+ALLOWED = Policy(remotes=("http://127.0.0.1:*/*",))
+
+
+def test_another_revision_of_another_repository_is_compared(shop: Shop, other: OtherRepository) -> None:
+    shop.policies.append(ALLOWED)
+    other.propose("v2")
+    change = other.change()
+    assert (change.problem, change.base_problem) == ("", "")
+    (step,) = change.steps
+    assert [(field.path, field.before, field.after) for field in step.fields] == [(".spec.replicas", 1, 2)]
+    assert "/app/web.yaml:" in step.fields[0].where
+
+
+def test_a_revision_that_does_not_exist_is_a_fault_of_the_change(shop: Shop, other: OtherRepository) -> None:
+    shop.policies.append(ALLOWED)
+    other.propose("v3")
+    change = other.change()
+    assert "the revision 'v3' is neither a tag nor a full commit id" in change.problem
+    assert change.problem.startswith("kustomization.yaml:1: ")
+
+
+def test_what_the_policy_does_not_list_is_not_read_for_a_preview(shop: Shop, other: OtherRepository) -> None:
+    other.propose("v2")
+    change = other.change()
+    assert "is not allowed by policy" in change.problem
+    assert not other.server.requests
+
+
+def test_nothing_is_read_of_other_repositories_for_a_fork(shop: Shop, other: OtherRepository) -> None:
+    shop.policies.append(ALLOWED)
+    other.propose("v2", is_fork=True)
+    change = other.change()
+    assert change.problem == ""
+    assert "a preview does not read" in change.base_problem
+    assert not other.server.requests
+
+
+def test_a_server_that_does_not_answer_has_the_preview_tried_again(shop: Shop, other: OtherRepository) -> None:
+    shop.policies.append(ALLOWED)
+    other.server.failures = {"origin.git": 503}
+    # the controller retries what failed so
+    with pytest.raises(SourceUnavailable, match="has failed"):
+        other.propose("v2")
+    assert shop.controller.proposals() == ()

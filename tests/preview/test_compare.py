@@ -8,8 +8,10 @@ import pytest
 
 from gitsync.gate.policy import Policy
 from gitsync.gate.validation import ManifestRule
+from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Risk
-from gitsync.preview.compare import ChangedRoot, Rules, Sides, changed_roots
+from gitsync.preview.compare import ChangedRoot, Remotes, RootChange, Rules, Sides, changed_roots, preview
+from gitsync.preview.roots import Root
 from gitsync.render.provenance.trace import place
 from tests.preview.factories import compare, compare_joined, deployment, tree
 
@@ -168,6 +170,43 @@ def test_what_is_in_another_repository_is_named_and_not_read(kustomization: str,
     assert change.problem == ""
     assert change.base_problem.startswith("other/kustomization.yaml:1: ")
     assert f": a preview does not read {wanted}, which is in another repository" in change.base_problem
+
+
+def test_what_an_application_may_read_of_other_repositories_is_asked_for() -> None:
+    reference = "https://git.example.com/shop/base.git//app?ref=v"
+    app = parse_application(
+        {"metadata": {"name": "shop", "namespace": "team"}, "spec": {"source": {"repoURL": "x", "path": "shop"}}}
+    )
+    sides = Sides(
+        *(tree({"shop/kustomization.yaml": f"resources: ['{reference}{version}']"}) for version in "12"),
+        {"shop/kustomization.yaml"},
+    )
+
+    def compared(remotes: Remotes) -> RootChange:
+        (change,) = preview(sides, lambda url: False, known=[Root("shop", app)], remotes=remotes).changes
+        return change
+
+    assert "a preview does not read" in compared(Remotes()).base_problem
+    remotes = Remotes(["team/shop"])
+    compared(remotes)
+    place = "shop/kustomization.yaml:1"
+    assert remotes.needed == {("team/shop", f"{reference}{version}"): place for version in "12"}
+
+    mounts = {
+        f"m{version}": tree(
+            {"app/kustomization.yaml": "resources: [web.yaml]", "app/web.yaml": deployment(replicas=int(version))}
+        )
+        for version in "12"
+    }
+    folders = {f"{reference}{version}": f"m{version}/app" for version in "12"}
+    change = compared(Remotes(["team/shop"], {"team/shop": mounts}, {"team/shop": folders}))
+    assert [[item.path for item in step.differences] for step in change.steps] == [[".spec.replicas"]]
+
+    key = ("team/shop", f"{reference}2")
+    refused = Remotes(
+        ["team/shop"], {"team/shop": mounts}, {"team/shop": {f"{reference}1": "m1/app"}}, {key: ("no such tag", True)}
+    )
+    assert (compared(refused).problem, refused.needed) == ("no such tag", {})
 
 
 def test_only_folders_below_the_given_paths_are_covered() -> None:
