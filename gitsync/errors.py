@@ -76,6 +76,10 @@ def detached(error: _E) -> _E:
     return copy
 
 
+OUTAGE_PAUSE = 10.0
+"""Longest pause in seconds between attempts at what an outage stopped, so that all is as before soon after its end."""
+
+
 class TransientError(GitsyncError):
     """A retry may succeed; ``retry_after`` is the delay in seconds that the server asked for, if any."""
 

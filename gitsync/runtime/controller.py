@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
-from gitsync.errors import TerminalError, TransientError
+from gitsync.errors import OUTAGE_PAUSE, TerminalError, TransientError
 from gitsync.runtime.workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -62,7 +62,7 @@ class Controller(Generic[K]):
         except TransientError as error:
             delay = error.retry_after
             if delay is None:
-                delay = self._queue.retry(key)
+                delay = self._queue.retry(key, OUTAGE_PAUSE)
             else:  # a delay that the server asked for does not count as a failure of the key
                 self._queue.add_after(key, delay)
             _log.info("%s %s: %s; again in %.1f s", self._name, key, error, delay)

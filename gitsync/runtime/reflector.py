@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from random import random
 from typing import Any, Protocol
 
-from gitsync.errors import GitsyncError, GroupUnavailable, TerminalError, TransientError, detached
+from gitsync.errors import OUTAGE_PAUSE, GitsyncError, GroupUnavailable, TerminalError, TransientError, detached
 from gitsync.runtime.workqueue import Backoff
 
 _log = logging.getLogger(__name__)
 
 Item = dict[str, Any]
 
-# seconds between two attempts of a watch: what an outage of the API server left is seen this soon after its end
-_LONGEST_PAUSE = 10.0
 # seconds after which a watch counts as successful and resets the backoff; an event does so at once
 _USEFUL = 5.0
 
@@ -106,7 +104,7 @@ class Reflector:
         self.error: GitsyncError | None = None
         self._collection = collection
         self._store = store
-        self._backoff = backoff or Backoff(initial=0.2, max=_LONGEST_PAUSE)
+        self._backoff = backoff or Backoff(initial=0.2, max=OUTAGE_PAUSE)
         self._on_state = on_state
         self._failures = 0
         self._useful = False

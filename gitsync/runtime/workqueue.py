@@ -140,11 +140,11 @@ class WorkQueue(Generic[K]):
         with self._changed:
             return key in self._partial
 
-    def retry(self, key: K) -> float:
-        """Count a failure, make the key ready after its backoff, and return that delay in seconds."""
+    def retry(self, key: K, longest: float = float("inf")) -> float:
+        """Count a failure, make the key ready after its backoff, ``longest`` at most, and return that delay."""
         with self._changed:
             self._failures[key] = self._failures.get(key, 0) + 1
-            delay = self._backoff.delay(self._failures[key], self._random())
+            delay = min(self._backoff.delay(self._failures[key], self._random()), longest)
         self.add_after(key, delay)
         return delay
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult
 from gitsync.apply.execute import Applier
 from gitsync.apply.hooks import HOOK_DELETION, Hooks, is_hook
 from gitsync.apply.owner_writes import WritesByOwner
-from gitsync.errors import GitsyncError, TransientError
+from gitsync.errors import OUTAGE_PAUSE, GitsyncError, TransientError
 from gitsync.objects.application import SyncPolicy
 from gitsync.objects.change import Action, Change, Verdict
 from gitsync.objects.health import Health
@@ -562,7 +562,6 @@ def conflict_delay(conflicts: int) -> float:
 
 
 _CONFLICT_DELAY = 0.05
-_TRANSIENT_LIMIT = 30.0
 
 
 def next_retry(
@@ -572,7 +571,7 @@ def next_retry(
     Count a failure of this input and return the state with the time of the next retry.
 
     The delay follows the Application's retry policy; beyond its limit the longest delay is used indefinitely, since
-    the cluster may change. Transient errors alone are retried after at most 30 seconds, whatever the limit.
+    the cluster may change. Transient errors alone are retried soon, whatever the limit.
     """
     failures = (previous.failures if previous.input == key else 0) + 1
     backoff = policy.retry.backoff
@@ -584,7 +583,11 @@ def next_retry(
     tried = [result for result in failed if not result.is_blocked]
     transient = [result.error for result in tried if isinstance(result.error, TransientError)]
     if tried and len(transient) == len(tried):
-        # the longest delay that a server asked for (Retry-After)
-        asked = max((error.retry_after or 0.0 for error in transient), default=0.0)
-        delay = max(min(delay, _TRANSIENT_LIMIT), asked)
+        delay = transient_delay(delay, transient)
     return RetryState(key, failures, now + delay)
+
+
+def transient_delay(delay: float, errors: Iterable[TransientError]) -> float:
+    """Return the seconds until what an outage stopped is retried: the delay, or what a server asked for."""
+    asked = max((error.retry_after or 0.0 for error in errors), default=0.0)
+    return max(min(delay, OUTAGE_PAUSE), asked)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.apply.execute import Applier, is_recreation
 from gitsync.apply.owner_writes import NotAnswered
-from gitsync.errors import Rejected
+from gitsync.errors import Rejected, TransientError
 from gitsync.gate.decide import repair_hold
 from gitsync.objects.application import Application, RetryBackoff
 from gitsync.objects.change import Change
@@ -27,7 +27,7 @@ from gitsync.plan.order import batches
 from gitsync.plan.risk.table import plan_risk
 from gitsync.ports import Ports
 from gitsync.sync.cache import ExecutionCache, FailedRepair, Operation, ReconcileCache
-from gitsync.sync.executor import CONFLICTS, conflict_delay
+from gitsync.sync.executor import CONFLICTS, conflict_delay, transient_delay
 from gitsync.sync.observe import health_of
 from gitsync.sync.operation import Ending, record_steps, save_record
 from gitsync.sync.planner import Planned
@@ -252,6 +252,8 @@ class Repairer:
                 cache.plans.refused[result.change.ref] = resource_version_of(result.change.live)
             # what was rejected as invalid is tried again at once, with the fields of users taken over
             delay = 0.0 if is_rejected and count == 1 else _backoff(app.sync.retry.backoff, count)
+            if isinstance(result.error, TransientError):
+                delay = transient_delay(delay, [result.error])
             is_outdated = result.is_outdated and count <= CONFLICTS
             if is_outdated:
                 delay = conflict_delay(count)

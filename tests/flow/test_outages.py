@@ -148,7 +148,7 @@ def test_a_token_that_expires_while_it_runs_is_read_again(world: World, tmp_path
 
 
 def test_an_application_whose_status_is_refused_is_not_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitsync.sync.status.writer._REJECTED_RETRY", 1.0)
+    monkeypatch.setattr("gitsync.sync.status.writer.OUTAGE_PAUSE", 1.0)
     world.sandbox.inject(
         InjectedFault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev", code=413, count=2)
     )
@@ -156,3 +156,21 @@ def test_an_application_whose_status_is_refused_is_not_given_up(world: World, mo
     world.application(sync={"interval": "1h"})
     world.start()
     world.synced(commit, timeout=10)
+
+
+@pytest.mark.parametrize("change", ["commit", "drift"])
+def test_what_an_outage_stopped_is_retried_soon_whatever_the_retry_policy(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setattr("gitsync.sync.executor.OUTAGE_PAUSE", 1.0)
+    wanted = world.repo.commit("first", {"shop/a.yaml": config_map("a0", x="1")})
+    world.application(sync={"retry": {"backoff": {"initial": "1h", "max": "1h"}}})
+    world.start()
+    world.synced(wanted)
+    world.sandbox.inject(InjectedFault(FaultKind.ERROR, verb="patch", resource=MAPS, code=500, count=4))
+    if change == "commit":
+        world.repo.commit("second", {"shop/a.yaml": config_map("a0", x="2")})
+    else:
+        edited = {**(world.get("ConfigMap", "a0") or {}), "data": {"x": "3"}}
+        world.client.send("PUT", "/api/v1/namespaces/shop/configmaps/a0", edited)
+    until(lambda: data(world) == {"x": "2" if change == "commit" else "1"}, describe=world.status)

@@ -67,6 +67,21 @@ def test_a_transient_failure_is_tried_again_until_it_succeeds(run: Run) -> None:
     assert keys.failures("a") == 0
 
 
+def test_what_an_outage_stopped_is_tried_again_soon_after_however_many_failures(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    keys: WorkQueue[str] = WorkQueue()
+    for _ in range(20):
+        keys.retry("a")
+
+    def fails(key: str) -> float | None:
+        raise ClusterUnavailable("away")
+
+    with caplog.at_level("INFO", "gitsync"):
+        Controller("shops", keys, fails)._once("a")
+    assert [record.getMessage() for record in caplog.records] == ["shops a: away; again in 10.0 s"]
+
+
 def test_a_wait_that_the_other_side_asks_for_is_obeyed(run: Run) -> None:
     count, _ = calls(run, [ClusterUnavailable("busy", retry_after=60)])
     assert count == 1

@@ -200,6 +200,7 @@ def test_failures_are_counted_per_key_until_forgotten() -> None:
     keys.forget("a")
     assert keys.retry("a") == 1
     assert keys.failures("a") == 1
+    assert [keys.retry("c", 3.0) for _ in range(4)] == [1, 2, 3, 3]
 
 
 def test_closing_releases_waiting_workers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from gitsync.errors import ClusterUnavailable, Conflict, Rejected
+from gitsync.errors import OUTAGE_PAUSE, ClusterUnavailable, Conflict, Rejected
 from gitsync.objects.keys import API_VERSION, FINALIZER, POST_DELETE, PRE_DELETE, STATUS_MANAGER
 from gitsync.objects.manifest import Manifest, metadata_of
 from gitsync.objects.ref import ref_of
@@ -15,8 +15,6 @@ _VERSION = API_VERSION.rpartition("/")[2]
 _TRIES = 5
 _OURS = (PRE_DELETE, FINALIZER, POST_DELETE)
 """Our finalizers, in the order in which they are removed."""
-_REJECTED_RETRY = 30.0
-"""Seconds until an Application whose status was rejected as too large or forbidden is reconciled again."""
 
 
 class StatusWriter:
@@ -82,7 +80,7 @@ class StatusWriter:
                 f"the API server rejected the status update: {error.message}",
                 object=str(ref_of(manifest)),
                 hint=error.hint,
-                retry_after=_REJECTED_RETRY,
+                retry_after=OUTAGE_PAUSE,
             ) from error
         resource = self._cluster.resource(ref_of(manifest).group, _VERSION, ref_of(manifest).kind)
         # removing the last finalizer of a terminating object deletes it: stored as a copy, it would seem to exist

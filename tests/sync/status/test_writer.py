@@ -74,7 +74,7 @@ def test_a_refused_status_passes_and_is_tried_again_later(cluster: tuple[Kuberne
     kubernetes, statuses = cluster
     with pytest.raises(ClusterUnavailable, match="rejected the status update") as refusal:
         statuses.write(kubernetes.apply(MANIFEST, manager="ada"), {"phase": 7})
-    assert refusal.value.retry_after == 30
+    assert refusal.value.retry_after == 10
 
 
 def test_an_application_that_was_made_again_is_a_conflict(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
