@@ -345,7 +345,7 @@ def build_controller(settings: Settings, policy: Policy | None = None, group: Pr
 
     if members is not None:
         # the watches have no event for it: objects of the new share did not change
-        members.on_change = lambda: _each((applications.enqueue_moved, agents.enqueue_all))
+        members.on_change = lambda: _each((applications.enqueue_moved, agents.enqueue_all, sets.enqueue_all))
     live.subscribe(
         lambda old, new: _each(partial(controller.on_object_change, old, new) for controller in controllers),
         enqueue_all,

@@ -234,7 +234,12 @@ class Membership:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if not self.step():
+            is_moving = False
+            try:
+                is_moving = self.step()
+            except Exception:  # a defect in one step must not end the later ones; what is held ends by the deadline
+                _log.exception("taking part failed, and is tried again")
+            if not is_moving:
                 # with jitter, or replicas that started together would send their requests together for ever
                 self._stop.wait(self._duration * _PERIOD * (1 - 0.2 * self._random()))
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -217,6 +217,46 @@ def test_a_replica_killed_in_the_middle_of_many_syncs_leaves_none_undone_or_writ
     until(lambda: members(world) == [other], PATIENCE, lambda: members(world))
     check_audit(database)
     check_written_once(database, (first, second), MANY)
+
+
+def set_status(world: World, name: str) -> dict[str, Any]:
+    return (world.get("ApplicationSet", name, NAMESPACE, "gitsync.dev/v1alpha1") or {}).get("status") or {}
+
+
+@pytest.mark.timeout(3 * PATIENCE)
+def test_a_set_that_changes_while_its_replica_is_gone_is_reconciled_by_the_other(world: World, start: Start) -> None:
+    """Nothing about it changes when it moves: no event of a watch says it to the new replica."""
+    names = tuple(f"set{number}" for number in range(6))
+
+    def write(elements: str) -> None:
+        for name in names:
+            source = {"repoURL": world.repo.url, "path": "absent"}
+            template = {"metadata": {"name": f"{name}-{{{{name}}}}"}, "spec": {"source": source, "suspend": True}}
+            world.apply(
+                {
+                    "apiVersion": "gitsync.dev/v1alpha1",
+                    "kind": "ApplicationSet",
+                    "metadata": {"name": name, "namespace": NAMESPACE},
+                    "spec": {
+                        "generators": [{"list": {"elements": [{"name": item} for item in elements]}}],
+                        "template": template,
+                    },
+                }
+            )
+
+    def observed(generation: int) -> bool:
+        return all(set_status(world, name).get("observedGeneration") == generation for name in names)
+
+    killed, name, _, other = two(world, start)
+    write("a")
+    until(lambda: observed(1), PATIENCE)
+    view = tuple(members(world))
+    moved = [item for item in names if owner(view, f"{NAMESPACE}/applicationset:{item}") == name]
+    killed.kill()
+    killed.wait()
+    write("ab")
+    until(lambda: members(world) == [other], PATIENCE, lambda: members(world))
+    until(lambda: observed(2), PATIENCE, lambda: (moved, {item: set_status(world, item) for item in names}))
 
 
 @pytest.mark.timeout(3 * PATIENCE)

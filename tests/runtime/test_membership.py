@@ -8,6 +8,7 @@ import pytest
 
 from gitsync.errors import ClusterUnavailable, Conflict
 from gitsync.runtime.membership import GroupLeases, MemberLease, MemberSet, Membership, holder_in, owner
+from tests.waiting import until
 
 KEYS = [f"gitsync/app-{number}" for number in range(60)]
 
@@ -216,6 +217,29 @@ def test_changes_of_the_share_are_reported(world: World) -> None:
     count = len(reported)
     world.settle()
     assert len(reported) == count
+
+
+def test_a_defect_in_one_step_does_not_end_the_later_ones(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = iter([KeyError("a variable")])
+    read = world.store.all
+
+    def fails_once() -> tuple[MemberLease, ...]:
+        raise next(failures)
+
+    def all_leases() -> tuple[MemberLease, ...]:
+        try:
+            return fails_once()
+        except StopIteration:
+            return read()
+
+    monkeypatch.setattr(world.store, "all", all_leases)
+    member = Membership(world.store, "a", duration=1.0)
+    member.start()
+    until(lambda: member.owns("k"))
+    member.stop()
+    assert [record.getMessage() for record in caplog.records] == ["taking part failed, and is tried again"]
 
 
 @pytest.mark.parametrize("seed", range(60))
