@@ -20,6 +20,7 @@ from io import BufferedReader
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from gitsync import __version__
 from gitsync.source.connections import GitConnections, GitRequest, ServerAnswer
 from gitsync.source.git import GitFailed, GitTimedOut, OutputTooLarge
 from gitsync.source.refs import RefListing
@@ -29,7 +30,8 @@ _SERVICE = "git-upload-pack"
 _ADVERTISEMENT = f"application/x-{_SERVICE}-advertisement"
 _RESULT = f"application/x-{_SERVICE}-result"
 # hosts tell git from a browser by its name
-_AGENT = "git/2 (gitsync)"
+AGENT = f"git/2 (gitsync/{__version__})"
+"""What requests to Git servers name as their program."""
 _OK = 200
 # bytes of a packet, with its length (gitprotocol-common(5))
 _MAX_PACKET = 65520
@@ -207,7 +209,7 @@ def _as_git_reports(error: BaseException, access: GitAccess, command: str, secon
 
 def _request(access: GitAccess, path: str, accepted: str, body: bytes | None = None) -> GitRequest:
     """Return the request of a path below a repository; ``accepted`` is the type of the answer."""
-    headers = {"User-Agent": _AGENT, "Git-Protocol": "version=2", "Accept": accepted}
+    headers = {"User-Agent": AGENT, "Git-Protocol": "version=2", "Accept": accepted}
     if body is not None:
         headers["Content-Type"] = f"application/x-{_SERVICE}-request"
     if access.authorization:

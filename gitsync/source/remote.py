@@ -35,7 +35,15 @@ from gitsync.source.git import REMOTE, GitFailed, OutputTooLarge, can_leave_out_
 from gitsync.source.github_app import InstallationTokens
 from gitsync.source.landlock import Confinement
 from gitsync.source.left_out import left_out
-from gitsync.source.protocol import GitAccess, NotSpoken, ProtocolClient, ReceivedPack, ServerRefused, retry_after
+from gitsync.source.protocol import (
+    AGENT,
+    GitAccess,
+    NotSpoken,
+    ProtocolClient,
+    ReceivedPack,
+    ServerRefused,
+    retry_after,
+)
 from gitsync.source.quarantine import largest_file, quarantine
 from gitsync.source.refs import HEADS, RefListing
 from gitsync.source.server_errors import local_failure, server_error
@@ -400,7 +408,7 @@ def probe(url: str, authorization: str, ca_file: str) -> HttpAnswer:
     """Return what a server answers for a repository; a server that fails counts as one for Git."""
     context = ssl.create_default_context(cafile=ca_file or None)
     opener = urllib.request.build_opener(StayOnHost, urllib.request.HTTPSHandler(context=context))
-    headers = {"User-Agent": "git/2", **({"Authorization": authorization} if authorization else {})}
+    headers = {"User-Agent": AGENT, **({"Authorization": authorization} if authorization else {})}
     target = url.rstrip("/") + _SERVICE
     try:
         with opener.open(urllib.request.Request(target, headers=headers), timeout=_TIMEOUT) as answer:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import yaml
 
 from gitsync.cli.output import Exit
 from gitsync.controllers.crds import CrdInstaller
+from gitsync.errors import Rejected
+from tests.agents.factories import agent
 from tests.cli.conftest import process
 from tests.contract.installed import DEPLOYER, controller, install, moved, printed, remove_definitions
 from tests.contract.manifests import config_map, deployment
-from tests.contract.stage import APPLICATION, Stage, eventually
-from tests.waiting import until
+from tests.contract.stage import AGENTS, APPLICATION, Stage, eventually
+from tests.waiting import never, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,6 +95,45 @@ def test_the_roles_of_some_namespaces_suffice(stage: Stage) -> None:
         stage.synced(stage.commit({"settings.yaml": None}))
         assert stage.get("ConfigMap", "settings") is None
         assert denied(url) == []
+
+
+KINDS = {"applications": (APPLICATION, "Application"), "agents": (AGENTS, "Agent")}
+
+
+@pytest.mark.own_rights
+@pytest.mark.parametrize(("role", "may_write"), [("view", False), ("edit", True), ("admin", True), ("", False)])
+def test_users_of_a_namespace_reach_our_kinds_by_the_roles_of_kubernetes(
+    stage: Stage, role: str, may_write: bool
+) -> None:
+    install(stage, "agents")
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "ada", "namespace": stage.namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}],
+    }
+    if role:
+        stage.apply(binding)
+    paths = [f"/apis/{api}/namespaces/{stage.namespace}/{plural}" for plural, (api, _) in KINDS.items()]
+
+    def may_read() -> bool:
+        with suppress(Rejected):
+            return all(stage.client.get(path, user="ada") for path in paths)
+        return False
+
+    # rules are aggregated a moment after their roles are stored
+    until(may_read) if role else never(may_read, 1.0)
+    source = {"source": {"repoURL": stage.repo.url}, "destination": {"namespace": stage.namespace}}
+    specs = {"applications": source, "agents": agent()["spec"]}
+    for path, (plural, (api, kind)) in zip(paths, KINDS.items(), strict=True):
+        manifest = {"apiVersion": api, "kind": kind, "metadata": {"name": "theirs"}, "spec": specs[plural]}
+        for method, target, body in (("POST", path, manifest), ("DELETE", f"{path}/theirs", {})):
+            if may_write:
+                stage.client.send(method, target, body, user="ada")
+                continue
+            with pytest.raises(Rejected, match="forbidden"):
+                stage.client.send(method, target, body, user="ada")
 
 
 @pytest.mark.own_rights

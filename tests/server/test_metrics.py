@@ -44,7 +44,13 @@ def test_an_application_is_counted_by_its_replica_alone(site: Open) -> None:
 
 
 def test_the_version_is_a_label(site: Open) -> None:
-    assert values(site())[f"gitsync_build_info['{__version__}']"] == 1
+    opened = site()
+    assert values(opened)[f"gitsync_build_info['{__version__}']"] == 1
+    assert f'gitsync_build_info{{version="{__version__}"}} 1' in opened.get("/metrics").text
+
+
+def test_pages_name_the_version(site: Open) -> None:
+    assert f"<p>gitsync {__version__}</p>" in site([application()]).get("/").text
 
 
 def test_clock_and_disk_are_measured(site: Open) -> None:
