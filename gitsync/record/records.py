@@ -189,11 +189,13 @@ class SqlRecords:
     def head(self, application: str, kept: AuditHead | None = None) -> AuditHead | None:
         """Return the newest link about an application; see the port."""
         with self._database.reading() as connection:
+            row = connection.execute(_NEWEST, {"application": application}).first()
+            newest = AuditHead.of(record_of(row)) if row else None
+            is_kept = kept is not None and newest is not None and (newest.id, newest.hash) == (kept.id, kept.hash)
             # a head that is missing proves a loss; the newest one would replace the proof
-            if kept is not None and [*lost(connection, [kept])]:
+            if kept is not None and not is_kept and [*lost(connection, [kept])]:
                 return kept
-            newest = connection.execute(_NEWEST, {"application": application}).first()
-        return AuditHead.of(record_of(newest)) if newest else None
+        return newest
 
     def advice(self, digest: str, asked: str) -> Advice | None:
         """Return the advice on a plan by the endpoint whose hash is ``asked``, None when there is none."""
