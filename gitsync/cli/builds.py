@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias, TypeVar
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
 from gitsync.errors import GitsyncError, InvalidInput, RemoteNeeded, one_line
@@ -89,6 +89,9 @@ def _check(place: LocalTarget, options: BuildOptions) -> Sequence[str]:
     return problems(place, options)
 
 
+_T = TypeVar("_T")
+
+
 class BuildOptions(NamedTuple):
     """
     The Git revision to render (empty: the files on disk), the renderer, and whether loads are restricted.
@@ -107,26 +110,36 @@ class BuildOptions(NamedTuple):
         self, place: LocalTarget, *, provenance: bool = False, faults: list[InvalidInput] | None = None
     ) -> Build:
         """Return what a path renders to."""
-        render = partial(
-            build,
-            path=place.path,
+        return self.visit(
+            place.tree, lambda tree: self.build(tree, place.path, provenance=provenance, faults=faults), faults
+        )
+
+    def build(
+        self, tree: Tree, path: str, *, provenance: bool = False, faults: list[InvalidInput] | None = None
+    ) -> Build:
+        """Return what a path of a tree renders to; raise RemoteNeeded for what the tree lacks of other repositories."""
+        return build(
+            tree,
+            path,
             renderer=self.renderer,
             load_restrictions=self.load_restrictions,
             provenance=provenance,
             faults=faults,
             chart=self.chart,
-            helm=_Helm(),
+            helm=LateHelm(),
         )
-        if not self.remotes:
-            return render(place.tree)
-        return _render_with_remotes(place.tree, render, self.remotes, faults)
+
+    def visit(self, tree: Tree, work: Callable[[Tree], _T], faults: list[InvalidInput] | None = None) -> _T:
+        """Return what ``work`` makes of a tree, which has what its builds need of the allowed repositories."""
+        return _with_remotes(tree, work, self.remotes, faults) if self.remotes else work(tree)
 
 
-def _render_with_remotes(
-    tree: Tree, render: Callable[[Tree], Build], allowed: Sequence[str], faults: list[InvalidInput] | None
-) -> Build:
+def _with_remotes(
+    tree: Tree, work: Callable[[Tree], _T], allowed: Sequence[str], faults: list[InvalidInput] | None
+) -> _T:
     """
-    Return a build with folders and charts of the allowed repositories, fetched for this build without credentials.
+    Return what ``work`` makes of a tree with folders and charts of the allowed repositories, fetched for it without
+    credentials.
 
     See ``build`` for ``faults``.
     """
@@ -144,8 +157,8 @@ def _render_with_remotes(
     from gitsync.source.validation import SAFE_SCHEMES, PlainHosts
     from gitsync.sync.remote_bases import RemoteFetcher, mounted
 
-    def attempt(fetched: Mapping[str, RemoteBase]) -> Build:
-        built = render(mounted(tree, fetched))
+    def attempt(fetched: Mapping[str, RemoteBase]) -> _T:
+        built = work(mounted(tree, fetched))
         # a collector of faults keeps the error that is raised otherwise
         needed = next((fault for fault in faults or () if isinstance(fault, RemoteNeeded)), None)
         if faults and needed:
@@ -168,10 +181,11 @@ def _render_with_remotes(
             source.close()
 
 
-class _Helm:
+class LateHelm:
     """Helm, which is loaded with the first chart; see ``gitsync.objects.charts.Helm``."""
 
     def template(self, chart: tuple[ChartFile, ...], values: tuple[ChartFile, ...], options: ChartOptions) -> bytes:
+        """Return what the program prints."""
         from gitsync.workers.helm import HelmProgram  # most builds have no chart
 
         return HelmProgram().template(chart, values, options)

@@ -378,6 +378,11 @@ def value_candidates(tree: Tree, values: ChartValues, wanted: Wanted) -> Iterato
             yield Candidate(target.file, added[1], added[0].encode())
 
 
+def probes(tree: Tree, values: ChartValues, wanted: Wanted) -> Iterator[Candidate]:
+    """Yield changes of each value that a chart may print as a field, where it is set: the defaults come last."""
+    return _set_values(tree, (*values.places, *values.defaults), wanted)
+
+
 def _overridden(tree: Tree, values: ChartValues, wanted: Wanted) -> Iterator[tuple[Path, str, bool]]:
     """Yield the paths at which the first place would override values of the others, with what they have to be."""
     for place in values.places[1:]:

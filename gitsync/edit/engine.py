@@ -27,6 +27,7 @@ from gitsync.edit.candidates import (
     kustomized_values,
     merge_patch,
     paths_of_values,
+    probes,
     value_candidates,
     wanted_value,
     with_patch,
@@ -125,6 +126,30 @@ class Editor:
             object=subject,
             hint="it is computed from several values; see gitsync explain, and edit the file by hand",
         )
+
+    def value_place(self, position: int, field: FieldPath) -> str:
+        """
+        Return ``file:line`` of the value by which a chart sets a field, empty where none is found.
+
+        No template tells which value it prints. So each that may be the one is changed, and a render with it has to
+        change the field in the same way; that is one render for each, of at most 16.
+        """
+        history = self.build.provenance[position]
+        chart = self._chart_of(position)
+        # a later step decides, whatever the chart prints
+        if chart is None or field not in history.leaves or len(history.setters(field)) > 1:
+            return ""
+        old = history.leaves[field]
+        new = _probe(old)
+        if new is None:
+            return ""
+        wanted = wanted_value(field, old, new)
+        for candidate in islice(probes(self._tree, self._values_of(position, chart), wanted), _MOST_CANDIDATES):
+            # a chart may refuse the value, which proves nothing
+            with suppress(InvalidInput):
+                self._proved(candidate, position, field, new, EditScope(also=True))
+                return f"{candidate.file}:{candidate.line}"
+        return ""
 
     def _at_its_place(self, position: int, path: FieldPath, new: Any, scope: EditScope) -> Edit | None:
         """Return the edit of a place that sets the field, None where no such edit gives it the value."""
@@ -293,6 +318,17 @@ class Editor:
             others += elsewhere
         old = _value(made.manifests[position], path)
         return Edit(candidate.file, candidate.line, candidate.content, old, new, tuple(others))
+
+
+def _probe(value: Any) -> Any:
+    """Return another value of the same kind, None for one that has none."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str) and value:
+        return str(int(value) + 1) if value.isdecimal() else f"{value}x"
+    return None
 
 
 def _folders(path: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import parse_path, show_path
 from tests.cli.conftest import Gitsync
 from tests.cli.factories import DEPLOYMENT, write
+from tests.fakes.helm import ValuesHelm
 from tests.git_repository import GitRepo
 
 FILES = {
@@ -116,3 +117,48 @@ def test_values_are_shown_as_yaml(gitsync: Gitsync, tmp_path: Path) -> None:
     }
 
     assert shown == {"immutable": ".immutable: true", "x": ".x: null", "y": ".y: {}", "z": ".z: true"}
+
+
+CHART = {
+    "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+    "web/values.yaml": "replicas: 1\nimage: {tag: '1.0'}\nport: 8080\nother: 8080\n",
+    "web/prod.yaml": "# of production\nimage: {tag: '2.0'}\n",
+    "web/templates/web.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, labels: {app: web}}\n"
+    'data: {replicas: "{{ .Values.replicas }}", image: "web:{{ .Values.image.tag }}", port: "{{ .Values.port }}"}\n',
+}
+IN_A_KUSTOMIZATION = "helmCharts:\n- name: web\n  releaseName: web\n  valuesInline:\n    replicas: 5\n"
+PATCHED = "patches:\n- patch: '[{op: replace, path: /data/replicas, value: x}]'\n  target: {kind: ConfigMap}\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "place"),
+    [
+        ("data.replicas", "values.yaml:1"),
+        ("data.image", "prod.yaml:2"),
+        ("data.port", "values.yaml:3"),
+        ("metadata.labels.app", ""),
+    ],
+)
+def test_the_value_of_a_chart_is_found_by_probing(
+    gitsync: Gitsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, place: str
+) -> None:
+    monkeypatch.setattr("gitsync.workers.helm.HelmProgram", ValuesHelm)
+    folder = write(tmp_path, CHART) / "web"
+    (row,) = json.loads(gitsync("explain", folder, "ConfigMap/web", field, "--values", "prod.yaml", "-o", "json").out)
+    steps = [step["where"].rpartition("/")[2] for step in row["steps"]]
+    assert steps == ["web.yaml", place] if place else ["web.yaml"]
+
+
+def test_the_value_of_a_chart_in_a_kustomization_is_found(
+    gitsync: Gitsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitsync.workers.helm.HelmProgram", ValuesHelm)
+    files = {f"prod/charts/{path}": text for path, text in CHART.items()}
+    folder = write(tmp_path, {**files, "prod/kustomization.yaml": IN_A_KUSTOMIZATION}) / "prod"
+    lines = gitsync("explain", folder, "ConfigMap/web", "data.replicas").out.splitlines()
+    assert lines[0] == ".data.replicas: 5"
+    assert lines[-1].endswith("prod/kustomization.yaml:5: value of the chart")
+    # what a patch sets comes from no value
+    write(tmp_path, {"prod/kustomization.yaml": IN_A_KUSTOMIZATION + PATCHED})
+    patched = gitsync("explain", folder, "ConfigMap/web", "data.replicas").out
+    assert "value of the chart" not in patched

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gitsync.cli.builds import BuildOptions, find_object
+from gitsync.cli.builds import BuildOptions, LateHelm, find_object
 from gitsync.cli.options import (
     LoadRestrictor,
     Output,
@@ -19,11 +19,15 @@ from gitsync.cli.options import (
     command,
 )
 from gitsync.cli.output import Exit, Format, say, show
+from gitsync.edit.engine import Editor
+from gitsync.edit.proof import EditRoot, EditTarget
 from gitsync.errors import InvalidInput, one_line
 from gitsync.kube.field_path import parse_path, show_path
+from gitsync.objects.application import FolderRender
 from gitsync.objects.charts import RELEASE, ChartOptions
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
+from gitsync.objects.tree import Tree
 from gitsync.plan.mask import MASK, is_secret
 from gitsync.render.provenance.paths import FieldPath
 from gitsync.render.provenance.recorder import History
@@ -33,6 +37,8 @@ from gitsync.source.local import open_path
 _OBJECTS = ("object", "where", "step", "changes")
 _FIELDS = ("field", "value", "where", "step")
 _CELL_LENGTH = 80
+_MOST_PROBED = 3
+"""Fields for which the value of a chart is searched, by up to 16 renders each."""
 
 
 @command
@@ -53,26 +59,38 @@ def explain(
     """Show which file and line set a field of a rendered object, and the steps that changed it."""
     chart = ChartOptions(release_name, value_files=tuple(values or ()))
     options = BuildOptions(rev, renderer, load_restrictor, tuple(remote or ()), chart)
-    build = options.render(open_path(path, options.revision), provenance=True)
+    place = open_path(path, options.revision)
     if not object:
+        build = options.render(place, provenance=True)
         show(list(map(_object_row, build.manifests, build.provenance)), _OBJECTS, output, key="object")
         return Exit.OK
-    position = find_object(build, object)
-    manifest = build.manifests[position]
-    history = build.provenance[position]
-    fields = history.below(parse_path(field))
-    if not fields:
+    rows = options.visit(place.tree, lambda tree: _field_rows(options, tree, place.path, object, field))
+    if not rows:
         raise InvalidInput(
-            f"field {field} not found",
-            object=str(ref_of(manifest)),
-            hint=f"list them: gitsync explain {path} {object}",
+            f"field {field} not found", object=object, hint=f"list them: gitsync explain {path} {object}"
         )
-    rows = [_field_row(manifest, history, leaf) for leaf in fields]
     if output is Format.TABLE and field:
         _print_steps(rows)
     else:
         show([_cut(row) for row in rows] if output is Format.TABLE else rows, _FIELDS, output, key="field")
     return Exit.OK
+
+
+def _field_rows(options: BuildOptions, tree: Tree, path: str, object: str, field: str) -> list[dict[str, Any]]:
+    """Return the fields of an object; of one or a few, also the place of the value by which a chart sets it."""
+    build = options.build(tree, path, provenance=True)
+    position = find_object(build, object)
+    manifest = build.manifests[position]
+    history = build.provenance[position]
+    fields = history.below(parse_path(field))
+    rows = [_field_row(manifest, history, leaf) for leaf in fields]
+    if field and len(fields) <= _MOST_PROBED and options.load_restrictions:
+        root = EditRoot((FolderRender("", path, options.renderer, options.chart),), is_application=True)
+        editor = Editor(EditTarget(tree, root, lambda: (), LateHelm()))
+        for leaf, row in zip(fields, rows, strict=True):
+            if place := editor.value_place(position, leaf):
+                row["steps"].append({"where": place, "step": "value of the chart"})
+    return rows
 
 
 def _print_steps(rows: list[dict[str, Any]]) -> None:
