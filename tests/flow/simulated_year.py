@@ -118,12 +118,19 @@ class Life:
             statuses = self.world.statuses()
             return all(is_synced(statuses[name], commit) for name in self.names)
 
-        until(are_synced, PATIENCE, lambda: str(self.world.statuses())[:3000])
+        until(are_synced, PATIENCE, lambda: self.behind(commit))
         until(lambda: not self.without_audit(commit), PATIENCE, lambda: str(self.without_audit(commit)))
         newest = self.records.history(limit=5 * len(self.names))
         recorded = {item.application for item in newest if item.commit.id == commit and item.outcome is _SUCCEEDED}
         # a replica that ends between the last write and the record leaves the audit alone
         self.without_history += len(self.owners - recorded)
+
+    def behind(self, commit: str) -> str:
+        """Return how many Applications are not synced to a commit, and what the status of one says."""
+        statuses = self.world.statuses()
+        late = {name: statuses[name] for name in self.names if not is_synced(statuses[name], commit)}
+        members = self.world.client.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")["items"]
+        return f"{commit}: {len(late)} are not synced: {[*late][:20]}, {next(iter(late.values()), '')}; {members}"
 
     @property
     def owners(self) -> set[str]:
@@ -194,7 +201,7 @@ def force_push(life: Life) -> None:
         statuses = life.world.statuses()
         return all("non-fast-forward" in str(statuses[name]) for name in life.names)
 
-    until(are_refused, PATIENCE, lambda: str(life.world.statuses())[:3000])
+    until(are_refused, PATIENCE, lambda: life.behind("forced"))
     life.world.repo.git("reset", "-q", "--hard", "HEAD@{1}")
     life.world.repo.push()
 
@@ -379,7 +386,10 @@ def main() -> None:
             for name in life.processes:
                 life.end(name)
             for name in life.processes:
-                print(f"end of the log of {name}:", (world.folder / f"{name}.log").read_text()[-3000:])
+                said = [
+                    line for line in (world.folder / f"{name}.log").read_text().splitlines() if line != "status changed"
+                ]
+                print(f"end of the log of {name}:", *said[-100:], sep="\n")
             life.records.close()
             world.close()
 
