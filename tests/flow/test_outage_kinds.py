@@ -410,6 +410,10 @@ def _recorded(before: Series, during: Series, later: Series, settled: float) -> 
     """Return a recording of an outage: each series before and during it, and what it grows by in a minute."""
     recording: dict[str, list[float | None]] = {}
     for key in before.keys() | during.keys():
-        growth = max(later.get(key, 0.0) - during.get(key, 0.0), 0.0) * 60 / settled if grows(key) else 0.0
+        since = later.get(key, 0.0)
+        growth = max(since - during.get(key, 0.0), 0.0) * 60 / settled if grows(key) else 0.0
+        # what succeeded since then is reconciled again: its age is bounded, whatever the clock said before
+        if key.startswith("gitsync_oldest_look") and since < settled:
+            growth = 0.0
         recording[key] = [before.get(key), during.get(key), growth]
     return recording

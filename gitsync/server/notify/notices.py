@@ -37,6 +37,7 @@ _NAMED = 20
 _TEXTS = 3
 """Different texts of a common cause that a message has."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_POD = re.compile(r"\bpod [^\s:]+")
 _PATH = re.compile(r"(https?://[^/\s]+)?[^\s:;,]*/[^\s:;,]*")
 """A path of a URL, whose host is kept, of a file or of a request, or an object as namespace/name."""
 
@@ -73,14 +74,14 @@ class Notice:
     @property
     def cause(self) -> tuple[str, str] | None:
         """What several Applications may have in common, None where each message stays its own."""
-        if self.kind not in ("failed", "recovered"):
+        if self.kind not in ("failed", "degraded", "recovered"):
             return None
         # which kind or object is observed first differs; what cannot be observed has its cause outside of them
         if self.state == "Unknown":
             return self.state, ""
         # numbers differ between attempts, such as the seconds until the next one; paths between repositories of a
-        # server and between objects
-        return self.state, _NUMBER.sub("", _PATH.sub(r"\1", self.text))
+        # server and between objects, and so do the names of Pods
+        return self.state, _NUMBER.sub("", _PATH.sub(r"\1", _POD.sub("pod", self.text)))
 
     @property
     def title(self) -> str:

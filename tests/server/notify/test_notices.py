@@ -163,6 +163,20 @@ def test_an_outage_that_each_application_words_is_one_message() -> None:
         assert notice.text.splitlines()[:3] == messages
 
 
+def test_a_commit_that_breaks_the_workloads_of_several_is_one_message() -> None:
+    inbox, view, _, notifier = many(4)
+    reasons = ["CrashLoopBackOff (exit code 1)"] * 3 + ["ImagePullBackOff"]
+    for key, reason in zip(list(view.views), reasons, strict=True):
+        name = key.rpartition("/")[2]
+        broken = degraded(f"Deployment shop/{name}: pod {name}-5f6b8c-x7rzk: {reason}")
+        view.views[key] = replace(broken, key=key)
+    notifier.check()
+    assert [(notice.title, len(notice.members)) for notice in inbox.got] == [
+        ("gitsync/app-3: Degraded", 0),
+        ("3 Applications: Degraded", 3),
+    ]
+
+
 def test_a_message_has_the_cause_of_when_it_is_sent() -> None:
     inbox, view, clock, notifier = many(1, settle=10.0)
     for text in ("the connection broke", "the API server answers 403"):
