@@ -94,6 +94,8 @@ class Membership:
         # of each other member, the text of its last renewal and when it was read first
         self._renewals: dict[str, tuple[str, float]] = {}
         self._reported_state: object = None
+        self._was_refused = False
+        """Whether a claim failed since our lease was not renewed; a later renewal may leave no trace of that."""
         self._problem = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="members", daemon=True)
@@ -125,6 +127,7 @@ class Membership:
             is_ours = self._holds(key)
             if is_ours:
                 self._at_work[key] += 1
+            self._was_refused = self._was_refused or not self.may_write
         try:
             yield is_ours
         finally:
@@ -228,7 +231,11 @@ class Membership:
     def _notify(self) -> None:
         others = tuple((other.holder, other.published_members) for other in self._others)
         state = (self._views, others, self.may_write)
-        if state != self._reported_state:
+        # a renewal that began in time and ended late: nothing changed, but keys were refused meanwhile
+        was_refused = self.may_write and self._was_refused
+        if was_refused:
+            self._was_refused = False
+        if state != self._reported_state or was_refused:
             self._reported_state = state
             self.on_change()
 

@@ -219,6 +219,31 @@ def test_changes_of_the_share_are_reported(world: World) -> None:
     assert len(reported) == count
 
 
+def test_keys_that_were_refused_while_a_renewal_took_long_are_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is renewed in time by its own count, so that nothing else tells that a key was refused."""
+    member = world.join("a")
+    world.settle()
+    reported: list[bool] = []
+    member.on_change = lambda: reported.append(member.owns("k"))
+    read, refused = world.store.all, []
+
+    def slow() -> tuple[MemberLease, ...]:
+        world.now += 2
+        with member.claim("k") as is_ours:
+            refused.append(not is_ours)
+        return read()
+
+    world.now += 9  # of the 10 seconds after which nothing may be written
+    monkeypatch.setattr(world.store, "all", slow)
+    member.step()
+    assert (refused, reported) == ([True], [True])
+    monkeypatch.setattr(world.store, "all", read)
+    member.step()
+    assert reported == [True]
+
+
 def test_a_defect_in_one_step_does_not_end_the_later_ones(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
