@@ -44,6 +44,7 @@ from gitsync.server.visibility import visible_to
 from gitsync.services.requests import UserRequests
 
 _LOG = logging.getLogger(__name__)
+_NAMES = "Series with names of Applications need GITSYNC_METRICS_TOKEN as a bearer token, or a user who signed in."
 _HIDDEN = (
     "The metrics count all Applications, and a policy names viewers: send GITSYNC_METRICS_TOKEN as a bearer token, or "
     "sign in as a user who sees every Application."
@@ -134,7 +135,11 @@ def _monitoring(engine: Backend, others: OtherProcesses) -> APIRouter:
         user = current_user(request)
         if user != SCRAPER and not engine.policies.sees_all(user):
             raise HTTPException(403, _HIDDEN)
-        own = process_text(engine, has_applications=True)
+        by_name = request.query_params.get("applications") == "true"
+        # the totals may be open to who reaches the port, names may not
+        if by_name and user != SCRAPER and not user.is_authenticated:
+            raise HTTPException(403, _NAMES)
+        own = process_text(engine, has_applications=True, by_name=by_name)
         return Response(with_others(own, others()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return routes

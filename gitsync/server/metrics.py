@@ -1,5 +1,5 @@
 """
-Metrics of what the engine knows, worked out when asked. No names of applications: the page may be open.
+Metrics of what the engine knows, worked out when asked. Names of applications only on request: the page may be open.
 
 Further controller processes import this module, and have no dashboard: it must not import FastAPI, which takes 7 MiB.
 """
@@ -25,10 +25,11 @@ from gitsync.server.queries.waiting import needs_approval
 
 
 class Applications(Collector):
-    """Gauges and totals over all applications, by their statuses."""
+    """Gauges and totals over all applications, by their statuses; ``by_name`` adds those of each."""
 
-    def __init__(self, engine: Backend) -> None:
+    def __init__(self, engine: Backend, *, by_name: bool = False) -> None:
         self._engine = engine
+        self._by_name = by_name
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
@@ -36,6 +37,8 @@ class Applications(Collector):
         if self._engine.is_replica:
             # each by one replica: the sum of all would count an Application twice
             views = tuple(view for view in views if self._engine.owns(view.key))
+        if self._by_name:
+            yield from _each(views)
         for label in ("sync", "health", "phase"):
             states = Counter(str(view.status.get(label, "Unknown")) for view in views)
             yield _by(f"gitsync_applications_{label}", f"Applications by {label}", label, states)
@@ -140,6 +143,24 @@ class ProcessMetrics(Collector):
         return family
 
 
+def _each(views: Iterable[ApplicationView]) -> Iterator[Metric]:
+    """Yield the state of each application, and when it was reconciled: three series for each."""
+    states = ("sync", "health", "phase")
+    text = "1, with the states of an application as labels"
+    info = GaugeMetricFamily("gitsync_application_info", text, labels=["application", *states])
+    seen = GaugeMetricFamily(
+        "gitsync_application_seen_seconds", "Time of its last reconcile that succeeded", labels=["application"]
+    )
+    heals = CounterMetricFamily(
+        "gitsync_application_drift_corrected", "Objects of it put back to what Git says", labels=["application"]
+    )
+    for view in views:
+        info.add_metric([view.key, *(str(view.status.get(state, "Unknown")) for state in states)], 1)
+        seen.add_metric([view.key], view.seen.timestamp())
+        heals.add_metric([view.key], int(at(view.status, "drift", "correctedTotal", default=0)))
+    yield from (info, seen, heals)
+
+
 def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
     gauge = GaugeMetricFamily(name, text, labels=[label])
     for value, count in sorted(counts.items()):
@@ -160,12 +181,16 @@ FIRST = "1"
 """The process with the dashboard."""
 
 
-def process_text(engine: Backend, *, has_applications: bool) -> str:
-    """Return the metrics of this process, with those of Applications where no other process reports them."""
+def process_text(engine: Backend, *, has_applications: bool, by_name: bool = False) -> str:
+    """
+    Return the metrics of this process, with those of Applications where no other process reports them.
+
+    ``by_name`` adds series for each Application.
+    """
     # not the default registry, which refuses a second application of one process, as in tests
     registry = CollectorRegistry()
     if has_applications:
-        registry.register(Applications(engine))
+        registry.register(Applications(engine, by_name=by_name))
     registry.register(ProcessMetrics(engine))
     # the default registry has the memory and the descriptors of the process
     return (generate_latest(registry) + generate_latest(REGISTRY)).decode()

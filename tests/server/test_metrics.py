@@ -6,6 +6,7 @@ import re
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.utils import floatToGoString
 
 from gitsync import __version__
 from gitsync.gate.policy import Policy, Require
@@ -130,3 +131,23 @@ def test_guesses_of_the_token_of_the_metrics_are_delayed(site: Open) -> None:
 def test_no_name_of_an_application_stands_in_the_open_metrics(site: Open) -> None:
     opened = site([application("very-secret-name")], token="a token")
     assert not re.search("very-secret-name", opened.get("/metrics").text)
+
+
+def test_who_has_the_token_gets_series_of_each_application_on_request(site: Open) -> None:
+    views = [application("shop"), application("vault", health="Degraded")]
+    opened = site(views, token="a token that people share", metrics_token="a token of the monitoring system")
+    right = {"Authorization": "Bearer a token of the monitoring system"}
+    assert "gitsync/shop" not in opened.get("/metrics", **right).text
+    text = opened.get("/metrics?applications=true", **right).text
+    assert (
+        'gitsync_application_info{application="gitsync/vault",health="Degraded",phase="Synced",sync="Synced"} 1' in text
+    )
+    seen = floatToGoString(NOW.timestamp() - 3)
+    assert f'gitsync_application_seen_seconds{{application="gitsync/shop"}} {seen}' in text
+    assert 'gitsync_application_drift_corrected_total{application="gitsync/shop"} 0' in text
+
+
+def test_open_metrics_have_no_series_of_each_application(site: Open) -> None:
+    refused = site([application("shop")]).get("/metrics?applications=true")
+    assert (refused.status, "gitsync/shop" in refused.text) == (403, False)
+    assert "GITSYNC_METRICS_TOKEN" in refused.text
