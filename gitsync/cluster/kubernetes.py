@@ -11,13 +11,12 @@ from gitsync.cluster.client import Client, segment
 from gitsync.cluster.discovery import ClusterSchemas, Discovery
 from gitsync.cluster.errors import forbidden_hint
 from gitsync.errors import Conflict, GroupUnavailable, InvalidInput, Rejected, Terminating, one_line
-from gitsync.kube.field_path import pointer_parts
 from gitsync.kube.messages import is_misfit
 from gitsync.kube.openapi import misspelt_kind
 from gitsync.merge.schema import Schemas
 from gitsync.objects.change import Change
 from gitsync.objects.keys import API_VERSION, FORCE
-from gitsync.objects.manifest import Manifest, metadata_of, resource_version_of, uid_of
+from gitsync.objects.manifest import Manifest, metadata_of, pointer_parts, resource_version_of, uid_of
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.ports import ApiResource, Capabilities, KubernetesEvent, LogRequest
 

@@ -21,8 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.edit.yaml_text import PlacedSpot, Spot, is_plain, replaced, spots_at, spots_below, with_value
 from gitsync.errors import InvalidInput
-from gitsync.kube.field_path import escaped_name
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, escaped_name
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.kustomize.charts import CHART_FILE, DEFAULT_HOME
 from gitsync.render.provenance.paths import indexes

@@ -19,7 +19,7 @@ from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import HttpQuestion, Judge
 from gitsync.errors import ClusterUnavailable
 from gitsync.integrations.http import open_url
-from gitsync.kube.field_path import pointer_parts
+from gitsync.objects.manifest import pointer_parts
 
 _ANSWER_BYTES = 4 * 1024 * 1024  # a bound for the memory of the Job: an agent may answer without end
 _HEADERS = {"Content-Type": "application/json", "Gitsync-Evaluation": "true"}

@@ -1,8 +1,4 @@
-"""
-Field paths: ``.spec.containers[name="web"].image`` as the API server spells it, ``spec.replicas`` as users do.
-
-JSON Pointers (RFC 6901) spell them ``/spec/replicas``.
-"""
+"""Field paths: ``.spec.containers[name="web"].image`` as the API server spells it, ``spec.replicas`` as users do."""
 
 from __future__ import annotations
 
@@ -143,18 +139,3 @@ def _unquoted(text: str) -> str:
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
-
-
-def escaped_name(name: str) -> str:
-    """Return a name as one part of a JSON Pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def unescaped_name(part: str) -> str:
-    """Return the name that one part of a JSON Pointer encodes."""
-    return part.replace("~1", "/").replace("~0", "~")
-
-
-def pointer_parts(pointer: str) -> tuple[str, ...]:
-    """Return the names in a JSON Pointer; the empty one has none."""
-    return tuple(map(unescaped_name, pointer.split("/")[1:]))

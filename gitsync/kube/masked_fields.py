@@ -13,9 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from gitsync.kube.field_path import escaped_name, pointer_parts
 from gitsync.objects.keys import LAST_APPLIED, MASKED_FIELDS
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.manifest import Manifest, annotations_of, escaped_name, metadata_of, pointer_parts
 
 Pattern: TypeAlias = tuple[str, ...]
 """The names of a pointer, with ``*`` for each item of a list."""

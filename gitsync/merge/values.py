@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gitsync.errors import InvalidInput
-from gitsync.kube.field_path import pointer_parts
+from gitsync.objects.manifest import pointer_parts
 
 
 def same(a: Any, b: Any) -> bool:

@@ -66,3 +66,18 @@ def content_hash(value: Any) -> str:
     import orjson
 
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def escaped_name(name: str) -> str:
+    """Return a name as one part of a JSON Pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def unescaped_name(part: str) -> str:
+    """Return the name that one part of a JSON Pointer encodes."""
+    return part.replace("~1", "/").replace("~0", "~")
+
+
+def pointer_parts(pointer: str) -> tuple[str, ...]:
+    """Return the names in a JSON Pointer; the empty one has none."""
+    return tuple(map(unescaped_name, pointer.split("/")[1:]))

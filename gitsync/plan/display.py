@@ -9,11 +9,10 @@ from typing import Any
 
 import orjson
 
-from gitsync.kube.field_path import pointer_parts
 from gitsync.merge.schema import DEDUCED, Schema, builtin
 from gitsync.objects.change import ABSENT, Action, Change, Difference, FieldDifference
 from gitsync.objects.keys import LAST_APPLIED
-from gitsync.objects.manifest import Manifest, annotations_of, group_of, metadata_of
+from gitsync.objects.manifest import Manifest, annotations_of, group_of, metadata_of, pointer_parts
 from gitsync.plan.equality import is_default
 from gitsync.plan.mask import mask
 

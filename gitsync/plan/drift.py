@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import orjson
 
-from gitsync.kube.field_path import escaped_name
 from gitsync.merge.fieldset import MEMBER, FieldSet, Node, human, is_member, union
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError, field_set
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.keys import FIELD_MANAGER, LAST_APPLIED
-from gitsync.objects.manifest import Manifest, annotations_of
+from gitsync.objects.manifest import Manifest, annotations_of, escaped_name
 from gitsync.plan.dependent_members import is_of_another_choice
 from gitsync.plan.equality import indexed, is_empty, matches_exactly, same_value
 from gitsync.plan.field_owners import Owners, applied_fields, node_at, owners_of

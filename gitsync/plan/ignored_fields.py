@@ -11,14 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitsync.kube.field_path import pointer_parts
 from gitsync.merge.fieldset import FieldSet, human
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.objects.application import Application, IgnoreRule
 from gitsync.objects.change import ABSENT, DRIFT, Difference, FieldDifference
 from gitsync.objects.holds import field_key, held_fields
 from gitsync.objects.keys import FIELD_MANAGER
-from gitsync.objects.manifest import Manifest, at
+from gitsync.objects.manifest import Manifest, at, pointer_parts
 from gitsync.objects.options import Options
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.plan import jq_paths

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from gitsync.kube.field_path import pointer_parts
 from gitsync.kube.masked_fields import SHORTEST, Pattern, hide, masked_fields, spellings, values_at
 from gitsync.objects.change import ABSENT, Change, FieldDifference
 from gitsync.objects.keys import LAST_APPLIED
-from gitsync.objects.manifest import Manifest, annotations_of, metadata_of
+from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, pointer_parts
 from gitsync.objects.ref import ObjectRef
 
 MASK = "••••••"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gitsync.kube.field_path import escaped_name
 from gitsync.kube.parts import WORKLOADS
 from gitsync.merge.schema import builtin
 from gitsync.objects.application import Application
 from gitsync.objects.change import Action, Change
 from gitsync.objects.inventory import Inventory
 from gitsync.objects.keys import AGENTS_GROUP, APPLICATION_LABEL, GROUP, TRACKING_ID
-from gitsync.objects.manifest import Manifest, annotations_of, labels_of, metadata_of, uid_of
+from gitsync.objects.manifest import Manifest, annotations_of, escaped_name, labels_of, metadata_of, uid_of
 from gitsync.objects.options import Deletion, Options
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.options import options_of

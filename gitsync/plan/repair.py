@@ -12,13 +12,12 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitsync.kube.field_path import pointer_parts
 from gitsync.merge.apply import Conflicts
 from gitsync.merge.field_manager import Write, apply_object
 from gitsync.merge.schema import DEDUCED, Schema
 from gitsync.merge.typed import TypedError
 from gitsync.objects.change import DRIFT, REPAIR_RULE, Action, Change
-from gitsync.objects.manifest import Manifest, metadata_of
+from gitsync.objects.manifest import Manifest, metadata_of, pointer_parts
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift import undeclared_fields
 from gitsync.plan.options import options_of

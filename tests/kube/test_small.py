@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gitsync.kube import cel
-from gitsync.kube.field_path import escaped_name, pointer_parts
 from gitsync.kube.kinds import defined_kind, is_established, served_versions
 from gitsync.kube.openapi import default_limits, encode_texts
 from gitsync.kube.times import seconds_of, timestamp
+from gitsync.objects.manifest import escaped_name, pointer_parts
 from gitsync.objects.ref import GroupKind
 
 WIDGETS = {

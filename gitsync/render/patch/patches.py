@@ -12,8 +12,7 @@ from sys import intern
 from typing import Any, Final, NamedTuple
 
 from gitsync.errors import InvalidInput
-from gitsync.kube.field_path import unescaped_name
-from gitsync.objects.manifest import Manifest
+from gitsync.objects.manifest import Manifest, unescaped_name
 from gitsync.render.build_cache import CachedSteps, hashable
 from gitsync.render.patch import strategic_merge
 from gitsync.render.patch.merge_keys import MergeSchema
