@@ -137,11 +137,26 @@ class BuildOptions(NamedTuple):
 def _with_remotes(
     tree: Tree, work: Callable[[Tree], _T], allowed: Sequence[str], faults: list[InvalidInput] | None
 ) -> _T:
-    """
-    Return what ``work`` makes of a tree with folders and charts of the allowed repositories, fetched for it without
-    credentials.
+    """Return what ``work`` makes of a tree with folders and charts of the allowed repositories."""
+    from gitsync.sync.remote_bases import mounted  # late, as below
 
-    See ``build`` for ``faults``.
+    def attempt(fetched: Mapping[str, RemoteBase]) -> _T:
+        built = work(mounted(tree, fetched))
+        # a collector of faults keeps the error that is raised otherwise
+        needed = next((fault for fault in faults or () if isinstance(fault, RemoteNeeded)), None)
+        if faults and needed:
+            faults.clear()
+            raise needed
+        return built
+
+    return collect_remotes(attempt, allowed)
+
+
+def collect_remotes(work: Callable[[Mapping[str, RemoteBase]], _T], allowed: Sequence[str]) -> _T:
+    """
+    Return the result of ``work``, which gets what it needs of the allowed repositories, by its references.
+
+    RemoteNeeded ends it, and it starts again with those files, fetched for this run without credentials.
     """
     # late: they load Git and HTTP, which a plain build does not need
     import tempfile
@@ -155,16 +170,7 @@ def _with_remotes(
     from gitsync.source.repositories import Repositories
     from gitsync.source.snapshot import SourceLimits
     from gitsync.source.validation import SAFE_SCHEMES, PlainHosts
-    from gitsync.sync.remote_bases import RemoteFetcher, mounted
-
-    def attempt(fetched: Mapping[str, RemoteBase]) -> _T:
-        built = work(mounted(tree, fetched))
-        # a collector of faults keeps the error that is raised otherwise
-        needed = next((fault for fault in faults or () if isinstance(fault, RemoteNeeded)), None)
-        if faults and needed:
-            faults.clear()
-            raise needed
-        return built
+    from gitsync.sync.remote_bases import RemoteFetcher
 
     # the schemes without encryption only where the user names them
     plain = {scheme for scheme in ("file", "http") if any(url.startswith(f"{scheme}:") for url in allowed)}
@@ -176,7 +182,7 @@ def _with_remotes(
         source = Repositories(Path(folder), transport, ArtifactClient())
         policy = Policy(name="--remote", remotes=tuple(allowed))
         try:
-            return RemoteFetcher(source, lambda url: Credentials(), (policy,)).collect(attempt)[1]
+            return RemoteFetcher(source, lambda url: Credentials(), (policy,)).collect(work)[1]
         finally:
             source.close()
 

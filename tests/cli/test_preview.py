@@ -17,6 +17,7 @@ from gitsync.source.repositories import Repositories
 from tests.cli.conftest import Gitsync, Shop
 from tests.fakes.code_host import HostServer, code_host
 from tests.flow.factories import deployment as flow_deployment
+from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
 from tests.preview.factories import deployment
 
@@ -177,6 +178,28 @@ def _served_by(repo: GitRepo, folder: Path, **_: Any) -> Repositories:
 def test_another_url_is_no_pull_request(gitsync: Gitsync, repo: GitRepo, url: str) -> None:
     done = gitsync("preview", "--pr", url)
     assert (done.code, "--pr: is not the page of a pull request" in done.err) == (2, True)
+
+
+def test_other_repositories_are_read_where_they_are_allowed(gitsync: Gitsync, repo: GitRepo, tmp_path: Path) -> None:
+    other = GitRepo(tmp_path / "other")
+    for replicas in (1, 2):
+        files = {"app/kustomization.yaml": "resources: [web.yaml]", "app/web.yaml": deployment(replicas=replicas)}
+        other.commit(files)
+        git(other.work, "push", "-q", "origin", f"HEAD:refs/tags/v{replicas}")
+    with GitServer(tmp_path / "other") as server:
+        reference = f"{server.url('origin.git')}//app?ref=v"
+        base = repo.commit({"far/kustomization.yaml": f"resources: ['{reference}1']\n"}, push=False)
+        repo.commit({"far/kustomization.yaml": f"resources: ['{reference}2']\n"}, push=False)
+        offline = gitsync("preview", f"{base}..HEAD")
+        assert "a preview does not read" in offline.out
+        assert gitsync("preview", f"{base}..HEAD", "--remote", "https://github.com/*").out == offline.out
+        assert not server.requests
+        compared = gitsync("preview", f"{base}..HEAD", "--remote", server.url("*"))
+        assert "+ .spec.replicas: 2" in compared.out
+        assert compared.code == 1
+        missing = repo.commit({"far/kustomization.yaml": f"resources: ['{reference}3']\n"}, push=False)
+        refused = gitsync("preview", f"{base}..{missing}", "--remote", server.url("*"))
+        assert (refused.code, "neither a tag nor a full commit id" in refused.err) == (3, True)
 
 
 def test_a_pull_request_and_a_range_are_not_mixed(gitsync: Gitsync, repo: GitRepo) -> None:

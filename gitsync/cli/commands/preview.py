@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gitsync.cli.builds import collect_remotes
 from gitsync.cli.change import CiJob, PreviewedChange, detect, local_change, pull_request_change
 from gitsync.cli.dashboard import read_token
 from gitsync.cli.options import ClusterTarget, Policies, command
+from gitsync.cli.options import Remotes as RemoteUrls
 from gitsync.cli.output import Exit, say, to_json
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.gate.policy_files import PolicySet
 from gitsync.objects.change import Risk
-from gitsync.preview.compare import Preview, Rules, Sides
+from gitsync.objects.remote import parse_remote
+from gitsync.objects.tree import Tree
+from gitsync.objects.urls import matches_url
+from gitsync.preview.compare import Preview, Remotes, Rules, Sides
 from gitsync.preview.compare import preview as preview_of
 from gitsync.preview.documents import to_html, to_markdown
 from gitsync.preview.report import PreviewReport, report_of, with_live, with_rehearsal
 from gitsync.preview.roots import Root
 from gitsync.preview.text import annotate, to_lines
 from gitsync.workers.helm import HelmProgram
+
+if TYPE_CHECKING:  # with the ports, of which a preview of 1 s needs none
+    from gitsync.ports import RemoteBase
 
 
 class PreviewFormat(StrEnum):
@@ -76,6 +84,7 @@ def preview(
         typer.Option("--rehearse", help="Apply the change and its revert to a sandbox, and report what is refused."),
     ] = False,
     policies: Policies = None,
+    remote: RemoteUrls = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write the Markdown of a comment to this file.")
     ] = None,
@@ -107,7 +116,7 @@ def preview(
         from gitsync.cli.comparison import known_roots  # late, with its client of the cluster: most need none
 
         known = known_roots(cluster, previewed)
-    comparison = _compared(previewed, policies, known)
+    comparison = _compared(previewed, policies, known, remote or ())
     merged = previewed.merge
     report = report_of(comparison, merged.base, merged.head, previewed.authors)
     if live:
@@ -128,19 +137,49 @@ def preview(
     return _exit_of(report, max_risk, is_ci=ci)
 
 
-def _compared(change: PreviewedChange, policies: Path | None, known: Sequence[Root]) -> Preview:
+class _AllowedRemotes(Remotes):
+    """What is fetched of other repositories for all folders; an allowed one that is missing ends the comparison."""
+
+    def __init__(self, bases: Mapping[str, RemoteBase], allowed: Sequence[str]) -> None:
+        super().__init__()
+        self._bases = bases
+        self._allowed = allowed
+
+    def mounted(self, tree: Tree, key: str) -> Tree:
+        """Return a tree with the files that were fetched."""
+        if not self._bases:
+            return tree
+        from gitsync.sync.remote_bases import mounted  # late, with the engine
+
+        return mounted(tree, self._bases)
+
+    def problem_of(self, error: RemoteNeeded, key: str) -> tuple[str, bool]:
+        """Return why a reference is not read; raise the error for one that the user allows."""
+        wanted = parse_remote(error.reference)
+        if wanted is not None and any(matches_url(pattern, wanted.url) for pattern in self._allowed):
+            raise error
+        return super().problem_of(error, key)
+
+
+def _compared(change: PreviewedChange, policies: Path | None, known: Sequence[Root], allowed: Sequence[str]) -> Preview:
     policy_set = PolicySet()
     if policies:
         from gitsync.services.policies import read_policies  # late, with the engine: a preview of 1 s needs none of it
 
         policy_set = read_policies(policies)
-    return preview_of(
-        Sides(change.base, change.result, change.merge.changed, HelmProgram()),
-        change.is_own,
-        Rules(policy_set.policies, policy_set.rules),
-        change.below,
-        known,
-    )
+    rules = Rules(policy_set.policies, policy_set.rules)
+
+    def compared(bases: Mapping[str, RemoteBase]) -> Preview:
+        return preview_of(
+            Sides(change.base, change.result, change.merge.changed, HelmProgram()),
+            change.is_own,
+            rules,
+            change.below,
+            known,
+            remotes=_AllowedRemotes(bases, allowed),
+        )
+
+    return collect_remotes(compared, allowed) if allowed else compared({})
 
 
 def _print(report: PreviewReport, output: PreviewFormat) -> None:
