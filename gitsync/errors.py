@@ -35,6 +35,11 @@ from typing import NamedTuple, TypeVar
 _LIMIT = 1024
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, as users read it: ``1 object``, ``3 objects``."""
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def one_line(text: str, limit: int = _LIMIT) -> str:
     """Return the text as one printable line of at most ``limit`` characters; control characters are escaped."""
     line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text.strip())

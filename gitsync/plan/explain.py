@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from gitsync.errors import counted
 from gitsync.objects.change import Action, Change, Difference, FieldDifference, Risk
 
 _VERBS = {
@@ -34,8 +35,8 @@ def explain(changes: Sequence[Change], repairs: Sequence[Change] = ()) -> str:
             return restored
         hidden = sum(1 for change in changes if change.unobserved)
         if hidden:
-            return f"Nothing to do for {len(changes) - hidden} objects; the state of {hidden} is unknown."
-        return f"Nothing to do: all {len(changes)} objects are as Git declares them."
+            return f"Nothing to do for {counted(len(changes) - hidden, 'object')}; the state of {hidden} is unknown."
+        return "Nothing to do: every object is as Git declares it."
     sentences = [restored, _summary(writes)] if restored else [_summary(writes)]
     for risk in (Risk.DANGEROUS, Risk.MODERATE):
         steps = [change for change in writes if change.risk is risk]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from gitsync.errors import one_line
+from gitsync.errors import counted, one_line
 from gitsync.preview.report import PreviewReport, ReportedChange, ReportedField, ReportedStep
 from gitsync.render.yaml.writer import write
 
@@ -70,7 +70,7 @@ def _headline(report: PreviewReport) -> str:
     roots = sum(len(change.roots) for change in report.changes)
     return (
         f"### gitsync: {report.risk}{invalid}\n\n"
-        f"{between} changes {_count(len(steps), 'object')} in {_folders(roots)} of {len(report.covered)}."
+        f"{between} changes {counted(len(steps), 'object')} in {_folders(roots)} of {len(report.covered)}."
     )
 
 
@@ -107,7 +107,7 @@ def _steps(change: ReportedChange) -> Iterator[str]:
         return
     lines = [line for step in change.steps for line in diff_lines(step)]
     # The only HTML of the report: it contains nothing that the change has written.
-    yield f"\n<details><summary>{_count(len(change.steps), 'object')}</summary>\n"
+    yield f"\n<details><summary>{counted(len(change.steps), 'object')}</summary>\n"
     yield fenced(lines)
     yield "\n</details>"
 
@@ -181,7 +181,7 @@ def _rehearsed(report: PreviewReport) -> Iterator[str]:
 
 def _cut(report: PreviewReport, count: int) -> str:
     command = _code(f"gitsync preview {report.base[:12]}..{report.head[:12]}")
-    return f"\n**{_count(count, 'change')} more, cut here to fit a comment.** All of them: {command}\n"
+    return f"\n**{counted(count, 'change')} more, cut here to fit a comment.** All of them: {command}\n"
 
 
 def _code(text: str) -> str:
@@ -212,12 +212,8 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _folders(number: int) -> str:
-    return _count(number, "deployed folder")
+    return counted(number, "deployed folder")
 
 
 def to_html(report: PreviewReport) -> str:

@@ -26,7 +26,7 @@ from jinja2.bccache import Bucket
 from starlette.types import Scope
 
 from gitsync import __version__
-from gitsync.errors import InvalidInput, RecordUnavailable
+from gitsync.errors import InvalidInput, RecordUnavailable, counted
 from gitsync.files import shipped_folder
 from gitsync.objects.change import Plan
 from gitsync.objects.user import SavedView, User
@@ -170,6 +170,7 @@ class Pages:
         self._templates.filters["utc"] = utc
         self._templates.filters["short_revision"] = short_revision
         self._templates.filters["yaml_parts"] = yaml_parts
+        self._templates.filters["counted"] = counted
         self._templates.filters["words"] = words
         self._templates.filters["sentence"] = sentence
         self._templates.filters["kind_words"] = lambda name: KINDS.get(name, name)

@@ -44,7 +44,7 @@ PAGES = {
     f"{APP}/policy": "the default, without a policy",
     f"{APP}/revert": "A new commit takes this commit back",
     f"{APP}/suspend": "Suspend shop?",
-    "/approvals": "No approvals pending",
+    "/approvals": "No plan waits for a review",
     "/audit": "Succeeded",
     "/audit?action=prune&outcome=Failed": "No audit records match",
     f"{APP}/object?ref=/ConfigMap/shop/settings": "mode: open",

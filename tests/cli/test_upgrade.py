@@ -53,7 +53,7 @@ def test_a_field_that_an_object_would_lose_is_named(world: World, gitsync: Gitsy
     done = check(world, gitsync)
     assert done.code == 1
     (row,) = (row for row in done.json if row["result"] == "Missing")
-    assert row["detail"] == "would lose 1 fields: gitsync/shop spec.sync.gone"
+    assert row["detail"] == "would lose 1 field: gitsync/shop spec.sync.gone"
 
 
 def test_an_older_cluster_that_loses_nothing_is_fine(world: World, gitsync: Gitsync) -> None:

@@ -43,7 +43,7 @@ def test_a_second_plan_is_empty():
     plan = plan_of(APP, manifests, live_of(APP, *manifests))
     assert not plan.writes
     assert plan.risk is Risk.SAFE
-    assert plan.explanation == "Nothing to do: all 2 objects are as Git declares them."
+    assert plan.explanation == "Nothing to do: every object is as Git declares it."
 
 
 def test_applying_a_plan_once_reaches_what_git_says():

@@ -17,7 +17,7 @@ def step(name, action, kind="ConfigMap"):
 
 
 def test_nothing_to_do_is_said_so():
-    assert explain([step("a", Action.NOTHING)]) == "Nothing to do: all 1 objects are as Git declares them."
+    assert explain([step("a", Action.NOTHING)]) == "Nothing to do: every object is as Git declares it."
 
 
 def test_safe_steps_are_counted():

@@ -96,3 +96,28 @@ def test_a_wall_is_grey_when_its_data_is_old_and_a_compact_view_is_kept(site: Op
     assert '<body class="compact"' in opened.get("/apps", Cookie="gitsync-density=compact").text
     for wrong in ("density=huge", "density=compact&back=//evil.example", "density=compact&back=https://evil.example"):
         assert opened.get(f"/view?{wrong}").status == 422
+
+
+@pytest.mark.parametrize("template", sorted((ROOT / "web" / "templates").glob("*.html")), ids=lambda path: path.name)
+def test_a_count_that_may_be_one_has_its_noun_by_the_filter(template: Path) -> None:
+    """As in ``{{ hidden|counted("more field") }}``; "1 more fields" was on eleven pages."""
+    assert re.findall(r"\}\} (?:more|equal) [a-z]+s\b", template.read_text(encoding="utf-8")) == []
+
+
+def test_a_page_does_not_repeat_a_reason_or_a_state(site: Open) -> None:
+    held = application(
+        resources=[resource("a", sync="OutOfSync", risk=Risk.DANGEROUS)], held=("1 dangerous step waits",)
+    )
+    opened = site([held])
+    plan = opened.get("/apps/gitsync/shop/plan").text
+    assert plan.partition("<main")[2].count("1 dangerous step waits") == 1
+    # a card on a phone would read Synced, Synced
+    opened.engine.view.views["gitsync/shop"] = application(resources=[resource("a")])
+    assert '<td class="repeated">' in opened.get("/apps").text
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "matches Git"), (2, "match Git")])
+def test_counts_of_the_wall_agree_with_their_words(site: Open, count: int, words: str) -> None:
+    text = site([application(f"shop-{number}") for number in range(count)]).get("/wall").text
+    assert f"<b>{count}</b> {words}" in " ".join(text.split())
+    assert "w-bad" not in text

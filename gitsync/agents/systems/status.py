@@ -8,6 +8,7 @@ from typing import Any
 
 from gitsync.agents.model.system import System
 from gitsync.agents.status import RECONCILING, STALLED, held_message
+from gitsync.errors import counted
 from gitsync.objects.conditions import READY, Condition, find_condition, set_conditions
 from gitsync.objects.manifest import Manifest, metadata_of
 
@@ -141,7 +142,12 @@ def _conditions(situation: SystemSituation) -> tuple[Condition, ...]:
         waiting = ", ".join(member.name for member in members if not member.is_settled)
         reconciling = Condition(RECONCILING, "True", "Progressing", f"wave {situation.wave} waits for {waiting}")
     return (
-        Condition("TopologyValid", "True", "Acyclic", f"{len(members)} agents in {len(situation.waves)} waves"),
+        Condition(
+            "TopologyValid",
+            "True",
+            "Acyclic",
+            f"{counted(len(members), 'agent')} in {counted(len(situation.waves), 'wave')}",
+        ),
         Condition("ChannelsReady", str(not silent), "Waiting" if silent else "AllReachable", ", ".join(silent)),
         reconciling,
         stalled,

@@ -18,7 +18,7 @@ from gitsync.cli.applications import connect
 from gitsync.cli.options import NAMESPACE, ClusterTarget, command
 from gitsync.cli.output import Exit, say
 from gitsync.cluster.kubernetes import KubernetesCluster
-from gitsync.errors import ClusterUnavailable, InvalidInput
+from gitsync.errors import ClusterUnavailable, InvalidInput, counted
 from gitsync.files import shipped_folder
 from gitsync.objects.application import parse_application
 from gitsync.objects.keys import API_VERSION, APPLICATION, FIELD_MANAGER, VERSION
@@ -233,7 +233,7 @@ def _install_once(cluster: KubernetesCluster, manifests: list[Manifest]) -> None
             _wait_for_definition(cluster, own)
         # with its marks, as its first sync would apply them: to take over definitions needs an approval
         cluster.apply(marked(application, ref_of(manifest), manifest), manager=FIELD_MANAGER)
-    say(f"installed {len(manifests)} objects")
+    say(f"installed {counted(len(manifests), 'object')}")
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gitsync-dashboard", "namespace": NAMESPACE}}
     if cluster.read(ref_of(secret), "v1") is None:
         # without it the Pod does not start; no token is in Git

@@ -12,7 +12,7 @@ import typer
 
 from gitsync.cli.options import command, load_settings
 from gitsync.cli.output import Exit, say
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, counted
 from gitsync.integrations.artifacts import ArtifactFile, push_artifact
 from gitsync.integrations.http import Downloads
 from gitsync.integrations.registry import Registries, docker_passwords, is_loopback, speaks_tls
@@ -55,7 +55,7 @@ def push(
     registries = Registries(docker_passwords(registry_config.expanduser()), downloads)
     commit = commit_at(path, revision)
     digest = push_artifact(registries, match["name"], match["tag"], files, commit)
-    say(f"pushed {len(files)} files of {commit.id[:12]} to oci://{match['name']}:{match['tag']}@{digest}")
+    say(f"pushed {counted(len(files), 'file')} of {commit.id[:12]} to oci://{match['name']}:{match['tag']}@{digest}")
     return Exit.OK
 
 

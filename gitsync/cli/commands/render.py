@@ -19,7 +19,7 @@ from gitsync.cli.options import (
     command,
 )
 from gitsync.cli.output import Exit, say
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, counted
 from gitsync.objects.charts import RELEASE, ChartOptions
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
@@ -69,9 +69,9 @@ def render(
     message = f"Render {place.path or '.'} of {source.id[:12]}\n\n{source.subject}\n\n{_TRAILER}: {source.id}\n"
     commit = commit_folder(top, FolderCommit(to_branch, target, files, message))
     if not commit:
-        say(f"{to_branch} has these {len(files)} files already")
+        say(f"{to_branch} has {counted(len(files), 'such file')} already")
         return Exit.OK
-    say(f"committed {len(files)} files to {to_branch} as {commit[:12]}")
+    say(f"committed {counted(len(files), 'file')} to {to_branch} as {commit[:12]}")
     if push:
         push_branch(top, "origin", to_branch)
         say(f"pushed {to_branch}")

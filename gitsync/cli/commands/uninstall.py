@@ -22,7 +22,7 @@ from gitsync.cli.options import NAMESPACE, ClusterTarget, Output, command
 from gitsync.cli.output import Exit, Format, say, show
 from gitsync.cluster.client import Client
 from gitsync.cluster.kubernetes import KubernetesCluster, version_of
-from gitsync.errors import ClusterUnavailable, Conflict
+from gitsync.errors import ClusterUnavailable, Conflict, counted
 from gitsync.kube.kinds import CRD
 from gitsync.kube.kinds import NAMESPACE as NAMESPACE_KIND
 from gitsync.objects.inventory import Inventory
@@ -126,7 +126,9 @@ class Uninstaller:
             for owner in self._owners(of):
                 count = len(held_by(owner))
                 if count:
-                    yield UninstallStep(workloads, f"{count} objects of {ref_of(owner)}", "managed by gitsync")
+                    yield UninstallStep(
+                        workloads, f"{counted(count, 'object')} of {ref_of(owner)}", "managed by gitsync"
+                    )
                 yield UninstallStep(UninstallAction.DELETE, str(ref_of(owner)), "deleted with its definition")
         for manifest in self._installed():
             yield UninstallStep(UninstallAction.DELETE, str(ref_of(manifest)), "part of the installation")
@@ -152,7 +154,7 @@ class Uninstaller:
         for of in _KINDS:
             for owner in self._owners(of):
                 self._release(owner)
-                report(f"released {ref_of(owner)}: {len(held_by(owner))} objects stay")
+                report(f"released {ref_of(owner)}: {counted(len(held_by(owner)), 'object')} left in the cluster")
         definitions = [manifest for manifest in installed if ref_of(manifest).of == CRD]
         self._delete_all(definitions, report)
         self._wait_for(lambda: [manifest for manifest in definitions if self._is_there(manifest)], "definitions")

@@ -23,7 +23,7 @@ from gitsync.crds import (
     unknown_fields,
     version_of_definition,
 )
-from gitsync.errors import InvalidInput
+from gitsync.errors import InvalidInput, counted
 from gitsync.kube.kinds import POD, defined_kind
 from gitsync.objects.keys import VERSION
 from gitsync.objects.manifest import Manifest, at, labels_of
@@ -111,7 +111,9 @@ def _losses(cluster: KubernetesCluster, definition: Manifest, check: str) -> Ite
         yield ok(check, f"becomes {__version__}; no stored {kind.kind} loses a field")
         return
     yield missing(
-        check, f"would lose {len(losses)} fields: {', '.join(losses[:_NAMED])}", "remove them, or use a newer version"
+        check,
+        f"would lose {counted(len(losses), 'field')}: {', '.join(losses[:_NAMED])}",
+        "remove them, or use a newer version",
     )
 
 

@@ -33,16 +33,16 @@ _PAUSE = timedelta(minutes=30)
 """Time without a request after which the next one is another visit."""
 _FIRST = timedelta(hours=24)
 """How far back a first visit shows."""
-_HAPPENED: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("failed evaluation", ("evaluation",)),
-    ("drift corrected", ("heal",)),
-    ("open drift", ("drift",)),
-    ("decision", ("approve", "reject")),
-    ("revert", ("revert",)),
-    ("suspension", ("suspend", "resume")),
-    ("refusal", ("refused",)),
+_HAPPENED: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("failed evaluation", "failed evaluations", ("evaluation",)),
+    ("correction of drift", "corrections of drift", ("heal",)),
+    ("application with open drift", "applications with open drift", ("drift",)),
+    ("decision", "decisions", ("approve", "reject")),
+    ("revert", "reverts", ("revert",)),
+    ("suspension", "suspensions", ("suspend", "resume")),
+    ("refusal", "refusals", ("refused",)),
 )
-"""The words of the page for kinds of changes."""
+"""The words of the page for one and for several changes of some kinds; open drift is one entry an application."""
 _VISIT_SECONDS = 90 * 86400
 
 
@@ -118,8 +118,11 @@ def _happened(entries: list[TimelineEntry]) -> list[tuple[str, int]]:
     """Return how many entries of each kind there are, by the words of the page."""
     # several syncs of one commit are one commit, and those of Agents have none
     commits = {entry.commit for entry in entries if entry.is_of_commit}
-    counted = [(word, sum(entry.kind in names for entry in entries)) for word, names in _HAPPENED]
-    return [(word, count) for word, count in (("commit", len(commits)), *counted) if count]
+    counts = [
+        (singular, plural, sum(entry.kind in kinds for entry in entries)) for singular, plural, kinds in _HAPPENED
+    ]
+    every = [("commit", "commits", len(commits)), *counts]
+    return [(singular if count == 1 else plural, count) for singular, plural, count in every if count]
 
 
 _SHOWN = 8

@@ -75,7 +75,7 @@ KINDS = {
     "request": "Sync requested",
     "revert": "Revert",
     "revert-drift": "Drift reverted",
-    "sync-objects": "Sync of chosen objects requested",
+    "sync-objects": "Sync of objects requested",
     "restart": "Restarted",
     "delete-pod": "Pod deleted",
     "pin": "Pinned",

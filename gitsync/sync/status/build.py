@@ -14,6 +14,7 @@ from gitsync.errors import (
     TerminalError,
     TransientError,
     UnexpectedError,
+    counted,
     one_line,
 )
 from gitsync.objects.application import Application, SourceGroup
@@ -296,7 +297,7 @@ def _render_condition(report: Report) -> list[Condition]:
         return []
     count, warnings = report.rendered
     more = f"; {warnings[0]}" if warnings else ""
-    return [Condition(RENDERED, "True", "Built", f"{count} objects{more}")]
+    return [Condition(RENDERED, "True", "Built", f"{counted(count, 'object')}{more}")]
 
 
 def _findings(report: Report) -> list[Condition]:
@@ -338,9 +339,8 @@ def ready_condition(report: Report) -> Condition:
     if health in (Health.HEALTHY, Health.SUSPENDED):
         is_noted = report.metric_condition is not None and report.metric_condition.status != "True"
         note = f"; {report.metric_condition.message}" if is_noted and report.metric_condition is not None else ""
-        return Condition(
-            READY, "True", "SyncedAndHealthy", f"{report.rendered[0] if report.rendered else None} objects{note}"
-        )
+        count = report.rendered[0] if report.rendered is not None else 0
+        return Condition(READY, "True", "SyncedAndHealthy", f"{counted(count, 'object')}{note}")
     return Condition(READY, "False", health.value, report.observation.least_healthy if report.observation else "")
 
 

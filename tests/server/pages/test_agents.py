@@ -574,7 +574,7 @@ def test_a_plan_of_an_agent_by_hand_is_shown_and_approved(site: Open, kind: str,
     listed = opened.get("/approvals").text
     assert f'href="/agents/{path}/plan"' in listed
     assert "tool is reached elsewhere" in listed
-    assert "No approvals pending" not in listed
+    assert "No plan waits for a review" not in listed
     page = opened.get(f"/agents/{path}/plan").text
     assert "Dangerous" in page
     assert "generation-4" in page

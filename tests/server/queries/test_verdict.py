@@ -335,7 +335,7 @@ def test_history_says_what_became_of_a_sync(site: Open) -> None:
         )
     page = " ".join(opened.get("/apps/gitsync/shop/history").text.partition("<tbody>")[2].split())
     newest, older = page.split("<tr ")[1:3]
-    assert 'Succeeded</span></td><td><span class="state s-degraded">' in newest
+    assert 'Succeeded</span></td><td data-label="Since then:"><span class="state s-degraded">' in newest
     assert "replaced by a later sync" in older
     head = opened.get("/apps/gitsync/shop").text
     # the sync itself succeeded, and was recorded; what runs now is the health
@@ -348,7 +348,11 @@ def test_a_write_without_a_time_shows_when_it_was_first_seen(site: Open) -> None
     shown = application(resources=[resource("web", "Deployment", sync="OutOfSync", differences=(difference,))])
     shown = replace(shown, status={**shown.status, "drift": {"objects": 1, "detectedAt": "2026-03-01T11:50:00Z"}})
     page = " ".join(site([shown]).get("/apps/gitsync/shop/diff").text.split())
-    assert 'Update of scale first seen <time datetime="2026-03-01T11:50:00+00:00">' in page
+    assert 'Update of scale, first seen <time datetime="2026-03-01T11:50:00+00:00">' in page
+    timed = replace(difference, owners=(replace(difference.owners[0], time="2026-03-01T11:40:00Z"),))
+    shown = application(resources=[resource("web", "Deployment", sync="OutOfSync", differences=(timed,))])
+    page = " ".join(site([shown]).get("/apps/gitsync/shop/diff").text.split())
+    assert 'Update of scale <time datetime="2026-03-01T11:40:00+00:00">' in page
 
 
 @pytest.mark.parametrize(
