@@ -10,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from gitsync.render.yaml.reader import read_all
 from tests.browser.conftest import Site, Watched
 from tests.browser.keyboard import walk
 from tests.flow.factories import config_map
@@ -349,6 +350,21 @@ def test_selected_applications_are_suspended_and_resumed_together(
         page.get_by_role("button", name=action).click()
         expect(page.locator("main")).to_contain_text("Requested for 1 application")
         until(lambda word=opposite: f">{word}…</a>" in site.web.ask(APP).text, 10, site.world.status)
+
+
+def test_a_manifest_is_copied_without_numbers_and_with_what_is_folded(open_page: Opens) -> None:
+    path = "/apps/gitsync/shop/object?ref=apps/Deployment/shop/web"
+    page = open_page(path, permissions=["clipboard-read", "clipboard-write"]).page
+    section = page.locator("section[aria-label='In Git']")
+    section.locator("summary").first.click()
+    button = section.get_by_role("button", name="Copy")
+    button.click()
+    expect(section.locator("[data-copy]")).to_contain_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("apiVersion: apps/v1\nkind: Deployment\n")
+    (manifest,) = read_all(copied)
+    assert manifest["metadata"]["name"] == "web"
+    assert manifest["spec"]["template"]["spec"]["containers"][0]["image"] == "web:1"
 
 
 def test_keys_open_a_dialog_and_fold(open_page: Opens) -> None:
