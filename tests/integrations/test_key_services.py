@@ -8,6 +8,7 @@ and Azure are written down by their public documentation: none of these can be h
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -32,6 +33,7 @@ from gitsync.integrations.http import RequestFailed, WebAnswer
 from gitsync.integrations.key_services import KeyServices
 from gitsync.secrets import DecryptionKeys, WrappedKey
 from tests.http_service import serve_http
+from tests.waiting import until
 
 KEY = bytes(range(32))
 TOKEN = "hvs.the-token-canary"
@@ -129,16 +131,14 @@ def test_an_agent_of_openpgp_that_cannot_start_is_named(
 def check_nothing_stays(keyring: Keyring, folder: Path) -> None:
     assert opened(KeyServices(), "pgp", keyring.sealed(KEY), team__asc=keyring.exported()) == KEY
     assert not list(folder.glob("gitsync-pgp-*"))
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _is_readable(path)]
-    assert not [line for line in lines if f"{folder}/gitsync-pgp-".encode() in line]
+    # the agent is ended by a signal, and may take a moment
+    until(lambda: not any(f"{folder}/gitsync-pgp-".encode() in line for line in _command_lines()), 10)
 
 
-def _is_readable(path: Path) -> bool:
-    try:
-        path.read_bytes()
-    except OSError:
-        return False  # of a process that has ended
-    return True
+def _command_lines() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # of a process that has ended
+            yield path.read_bytes()
 
 
 @needs_gpg
