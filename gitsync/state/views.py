@@ -36,6 +36,8 @@ class Views:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._applications: dict[str, ApplicationView] = {}
+        self._drift: dict[str, frozenset[tuple[ObjectRef, str]]] = {}
+        """The drift of the last reconcile of each Application: only what is new is an event."""
         self._events: deque[StateEvent] = deque(maxlen=_KEPT_EVENTS)
         self._last = 0
 
@@ -58,7 +60,12 @@ class Views:
             # nothing was observed: the objects that were seen last are better than none
             if view.plan is None and previous is not None:
                 view = replace(view, resources=previous.resources, plan=previous.plan)
-            self._store(view, previous, now, (*_drift_events(drift), *_sync_events(record)))
+            known = self._drift.get(view.key, frozenset())
+            current = frozenset(drift)
+            # after a sync or a repair the same drift is another one
+            self._drift[view.key] = current if record is None else frozenset()
+            new = sorted(current - known)
+            self._store(view, previous, now, (*_drift_events(new), *_sync_events(record)))
 
     def conclude(self, key: str, now: datetime) -> None:
         """Store when an Application was observed and its status written; one that is gone meanwhile is ignored."""
@@ -84,6 +91,7 @@ class Views:
     def remove(self, key: str, now: datetime) -> None:
         """Remove a deleted Application."""
         with self._changed:
+            self._drift.pop(key, None)
             if self._applications.pop(key, None) is not None:
                 self._emit(now, key, _Happened("removed", "is gone"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -165,3 +166,20 @@ def test_phase_and_health_have_their_own_age() -> None:
     again.outcome, again.manifest["status"] = PhaseOutcome(Phase.AWAITING_APPROVAL), status
     later = build_status(again)
     assert (later["phaseSince"], later["healthSince"]) == ("2026-11-20T10:01:00Z", "2026-11-20T10:00:00Z")
+
+
+def test_drift_that_stays_is_one_event(views: Views) -> None:
+    def observe(*drift: tuple[ObjectRef, str], health: str) -> list[str]:
+        known = views.bounds[1]
+        made = run(Change(A, Action.NOTHING))
+        assert made.observation is not None
+        made.observation = replace(made.observation, health={A: HealthStatus(Health.PROGRESSING, health)})
+        views.publish(view_of(made, build_status(made), views.application("gitsync/shop")), drift)
+        return [event.message for event in views.events(known) if event.kind == "drift"]
+
+    # a Pod that starts meanwhile makes a new view each time
+    assert observe((A, "x set to 2"), health="0 of 2") == ["x set to 2"]
+    assert observe((A, "x set to 2"), health="1 of 2") == []
+    assert observe((A, "x set to 2"), (A, "y set to 3"), health="2 of 2") == ["y set to 3"]
+    assert observe(health="3 of 3") == []
+    assert observe((A, "x set to 2"), health="4 of 4") == ["x set to 2"]
