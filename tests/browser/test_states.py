@@ -289,6 +289,8 @@ def test_a_phone_shows_problems_on_another_view_as_one_line(show: Show) -> None:
     assert page.locator(".bar").evaluate("item => item.getBoundingClientRect().bottom") <= 160
     problems = page.locator("#problems")
     expect(problems.locator("summary")).to_contain_text("image not found")
+    # there is room for one of both, and the commit is on the page of the Application
+    expect(page.locator(".newest")).to_be_hidden()
     problems.locator("summary").click()
     expect(problems.locator(".alarm")).to_have_count(2)
     expect(problems.get_by_role("link", name="Log")).to_be_visible()
