@@ -65,10 +65,11 @@ class RemovalGuard:
             return self._inner.reconcile(manifest, cache)
         try:
             self._release(manifest)
+            # The order of a deletion that does not happen, before the finalizer that tells it from one that does: with
+            # the order alone, and a child that is not observed yet as it is now, the child would be deleted.
+            manifest = without_finalizer(self._cluster, manifest, ORDERED_DELETION, AGENTS_MANAGER)
             # after the children are released: without it the Agent is gone, and with it their references lead nowhere
-            manifest = without_finalizer(self._cluster, manifest, CHILDREN_FINALIZER, _MANAGER)
-            # the order of a deletion that does not happen
-            without_finalizer(self._cluster, manifest, ORDERED_DELETION, AGENTS_MANAGER)
+            without_finalizer(self._cluster, manifest, CHILDREN_FINALIZER, _MANAGER)
         except Conflict:  # the object or a child changed since it was observed
             return _RETRY
         return None
