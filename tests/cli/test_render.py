@@ -90,10 +90,10 @@ def test_the_branch_renders_to_the_same_objects(site: Site, tmp_path: Path) -> N
 def test_each_change_is_one_commit_and_no_change_is_none(site: Site) -> None:
     site.render()
     first = site.git("rev-parse", "rendered/prod")
-    assert site.render().out == "rendered/prod has these 2 files already\n"
+    assert site.render().out == "rendered/prod has 2 such files already\n"
 
     site.repo.commit({"README.md": "not rendered"})
-    assert site.render().out == "rendered/prod has these 2 files already\n"
+    assert site.render().out == "rendered/prod has 2 such files already\n"
     assert site.git("rev-parse", "rendered/prod") == first
 
     site.repo.commit({"prod/kustomization.yaml": OVERLAY.replace("count: 3", "count: 4")})
@@ -124,7 +124,7 @@ def test_the_branch_is_pushed_where_that_is_asked_for(site: Site) -> None:
 def test_a_branch_of_the_remote_is_continued(site: Site) -> None:
     site.render("--push")
     site.git("branch", "-D", "rendered/prod")
-    assert site.render().out == "rendered/prod has these 2 files already\n"
+    assert site.render().out == "rendered/prod has 2 such files already\n"
 
 
 def checked_out(site: Site) -> Done:

@@ -278,6 +278,10 @@ class Stage:
                     "Application", name, {"metadata": {"finalizers": None}}, api=APPLICATION, namespace=self.system
                 )
             # Without a controller Agents and systems would hold their namespace for good.
+            # Not through a webhook that is still configured: what answered it has stopped.
+            for kind, name, api in self._global:
+                if kind.endswith("WebhookConfiguration"):
+                    self._remove(kind, name, api)
             for kind in ("MultiAgentSystem", "Agent"):
                 for name in self._names(kind, AGENTS, self.namespace):
                     self.patch(kind, name, {"metadata": {"finalizers": None}}, api=AGENTS)

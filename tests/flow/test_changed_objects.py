@@ -141,7 +141,7 @@ def test_a_corrected_edit_is_planned_again_alone(world: World, settled: str, mon
     view = world.view()
     assert view.plan is not None
     assert (view.plan.writes, view.plan.risk) == ((), Risk.SAFE)
-    assert view.plan.explanation.startswith("Nothing to do: all 31 objects")
+    assert view.plan.explanation.startswith("Nothing to do: every object")
     before = view.plan.digest
     world.controller.requests.poll_now([view.key])
     # or more: an event that arrives meanwhile plans them once more

@@ -158,7 +158,9 @@ c.malloc.restype = ctypes.c_void_p
 c.free.argtypes = [ctypes.c_void_p]
 c.free(c.malloc(ctypes.c_size_t(24 << 20)))  # from now on, blocks up to this size would come from an arena
 kept = []
+together = threading.Barrier(8)  # a thread that has ended leaves its memory to the next one
 def work():
+    together.wait()
     blocks = [c.malloc(ctypes.c_size_t(1 << 20)) for _ in range(8)]
     for block in blocks:
         ctypes.memset(block, 1, 1 << 20)

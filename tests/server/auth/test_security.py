@@ -28,7 +28,8 @@ TOKEN = "a token that people share"
         *((f"/{page}", 200) for page in ("agents", "agents/environments", "approvals", "audit", "api/v1/objects")),
         ("/absent", 404),
         ("/apps/gitsync/absent", 404),
-        ("/apps/gitsync/shop/sync", 405),
+        ("/apps/gitsync/shop/sync", 200),
+        ("/apps/gitsync/shop/sync/objects", 405),
         ("/apps/gitsync/shop?start=x", 422),
         ("/apps/gitsync/shop/revert", 500),  # this engine has no Git
         ("/static/style.css", 200),
