@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -131,3 +134,141 @@ def test_a_server_of_this_process_is_asked_without_a_connection() -> None:
         assert failed.value.code == 404
         with pytest.raises(TypeError, match="needs a connection"):
             client.get(spaces, {"watch": "1"})
+
+
+OPENING = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+LAST = b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"b":2}'
+
+
+class CannedServer:
+    """Answers each request of a connection with the next of these parts; None closes the connection."""
+
+    def __init__(self, answers: Sequence[Sequence[bytes | None]]) -> None:
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self._answers = iter(answers)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # it was closed
+                return
+            self.connections += 1
+            with connection:
+                self._talk(connection)
+
+    def _talk(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while request := connection.recv(1 << 16):
+            self.requests.append(request)
+            for part in next(self._answers):
+                if part is None:
+                    return
+                connection.sendall(part)
+
+
+def client_of(server: CannedServer, folder: Path) -> Client:
+    config = folder / "canned"
+    config.write_text(
+        f"{{clusters: [{{name: a, cluster: {{server: '{server.url}/prefix'}}}}],"
+        " users: [{name: a, user: {token: t}}],"
+        " contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a}"
+    )
+    return Client(Connection(str(config), seconds=10))
+
+
+@pytest.fixture
+def canned(request: pytest.FixtureRequest) -> Iterator[CannedServer]:
+    server = CannedServer([[OPENING], *request.param, [LAST]])
+    yield server
+    server.close()
+
+
+WHOLE = b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"a":1}'
+CLOSING = WHOLE.replace(b"OK", b"OK\r\nConnection: close")
+ENDLESS = b'HTTP/1.1 200 OK\r\n\r\n{"a":1}'
+CHUNKED = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"'
+HINT = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("canned", "connections"),
+    [
+        pytest.param([[WHOLE]], 1, id="whole"),
+        pytest.param([[WHOLE[:20], WHOLE[20:40], WHOLE[40:]]], 1, id="in parts"),
+        pytest.param([[CHUNKED, b"\r\n3\r\n:1}\r\n0\r\n\r\n"]], 1, id="chunked"),
+        pytest.param([[HINT, WHOLE]], 1, id="after a hint"),
+        pytest.param([[CLOSING, None]], 2, id="with the end of the connection"),
+        pytest.param([[ENDLESS, None]], 2, id="without a length"),
+    ],
+    indirect=["canned"],
+)
+def test_an_answer_on_an_open_connection_is_read(canned: CannedServer, tmp_path: Path, connections: int) -> None:
+    client = client_of(canned, tmp_path)
+    assert client.get("/open") == {}
+    assert client.get("/a", {"limit": "1"}, user="jane") == {"a": 1}
+    assert client.get("/b") == {"b": 2}
+    assert canned.connections == connections
+    client.close()
+    sent = canned.requests[1].split(b"\r\n")
+    assert sent[0] == b"GET /prefix/a?limit=1 HTTP/1.1"
+    assert f"Host: {canned.url[7:]}".encode() in sent
+    assert {b"authorization: Bearer t", b"Impersonate-User: jane", b"Accept: application/json"} <= set(sent)
+
+
+@pytest.mark.parametrize(
+    ("canned", "problem"),
+    [
+        pytest.param([[None]], "closed the connection without a whole answer", id="none"),
+        pytest.param([[WHOLE[:-1], None]], "closed the connection without a whole answer", id="cut"),
+        pytest.param([[CHUNKED, None]], "closed the connection without a whole answer", id="cut in a chunk"),
+        pytest.param([[HINT, None]], "closed the connection without a whole answer", id="a hint only"),
+        # what follows would be taken for the answer to the next request
+        pytest.param([[WHOLE + WHOLE]], "the answer is not valid HTTP", id="two"),
+        pytest.param([[b"SSH-2.0-x\r\n\r\n"]], "the answer is not valid HTTP", id="of another protocol"),
+    ],
+    indirect=["canned"],
+)
+def test_an_answer_that_is_cut_on_an_open_connection_fails(canned: CannedServer, tmp_path: Path, problem: str) -> None:
+    client = client_of(canned, tmp_path)
+    assert client.get("/open") == {}
+    with pytest.raises(ClusterUnavailable, match=f"GET /a was not answered: .*{problem}"):
+        client.get("/a")
+    assert client.get("/b") == {"b": 2}
+    assert canned.connections == 2
+    client.close()
+
+
+@pytest.mark.parametrize("canned", [[]], indirect=True)
+def test_a_line_break_never_becomes_another_header(canned: CannedServer, tmp_path: Path) -> None:
+    client = client_of(canned, tmp_path)
+    assert client.get("/open") == {}
+    with pytest.raises(ValueError, match="control character"):
+        client.get("/b", user="jane\r\nImpersonate-Group: system:masters")
+    assert client.get("/b") == {"b": 2}
+    client.close()
+    assert len(canned.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "canned", [[[b"HTTP/1.1 429 x\r\nretry-after: 7\r\nContent-Length: 0\r\n\r\n"]]], indirect=True
+)
+def test_a_refusal_on_an_open_connection_says_when_to_try_again(canned: CannedServer, tmp_path: Path) -> None:
+    client = client_of(canned, tmp_path)
+    assert client.get("/open") == {}
+    with pytest.raises(ClusterUnavailable) as failed:
+        client.get("/a")
+    assert failed.value.retry_after == 7.0
+    assert client.get("/b") == {"b": 2}
+    assert canned.connections == 1
+    client.close()
