@@ -10,6 +10,7 @@ import contextlib
 import re
 import subprocess
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
@@ -243,10 +244,6 @@ class ObjectReader:
             finally:
                 self._lock.release()
 
-    def __del__(self) -> None:  # a tree of the command line has a reader of its own, which nothing closes
-        if getattr(self, "_process", None) is not None:
-            self._stop()
-
     def _cache(self, id: str, entries: TreeObject) -> TreeObject:
         self._trees[id] = entries
         self._cached_entries += len(entries) + _TREE_OVERHEAD
@@ -292,19 +289,26 @@ class ObjectReader:
             )
 
         self._process = self._confinement.start(begin, None, has_network=False)
+        # A tree of the command line has a reader that nothing closes. Not __del__: of garbage in a cycle, Python may
+        # finalize the process and its pipes before their reader, and warn of each.
+        self._finalizer = weakref.finalize(self, _end, self._process)
         self._on_start(self)
         return self._process
 
     def _stop(self) -> None:
-        process = self._process
-        self._process = None
-        if process is not None:
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):  # a write that failed is still in the buffer
-                        stream.close()
-            process.kill()
-            process.wait()
+        if self._process is not None:
+            self._process = None
+            self._finalizer()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and close its pipes."""
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):  # a write that failed is still in the buffer
+                stream.close()
+    process.kill()
+    process.wait()
 
 
 def mark_corrupt(git_dir: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import zlib
 from collections import Counter
@@ -80,6 +81,22 @@ def test_objects_that_arrive_later_are_found(repo: GitRepo) -> None:
     later = repo.commit({f"{number}": str(number) for number in range(200)})
     assert len(reader.tree(reader.commit(later).tree)) == 201
     reader.close()
+
+
+def test_a_reader_in_a_cycle_of_garbage_ends_its_process_without_a_warning(repo: GitRepo) -> None:
+    reader = ObjectReader(repo.origin)
+    reader.commit(repo.commit({"a": "1"}))
+    assert reader._process is not None
+    id = reader._process.pid
+    # a collection orders objects as it meets them: the process comes before its reader from now on
+    met_first, met_last = [reader._process], [reader]
+    met_last.append(met_last)  # type: ignore[arg-type]
+    del reader
+    gc.collect()
+    del met_first
+    del met_last
+    gc.collect()
+    assert not Path(f"/proc/{id}").exists()
 
 
 def test_a_commit_is_read_in_its_encoding_and_zone() -> None:
