@@ -250,6 +250,7 @@ def test_enter_decides_nothing_and_a_stale_review_keeps_the_text(open_page: Open
     page.get_by_role("radio", name="Approve anyway").check()
     page.get_by_label("Overrule Grace").check()
     page.get_by_role("button", name="Submit review").click()
+    expect(page).to_have_url(re.compile(f"{APP}$"))
     until(lambda: site.world.get("PersistentVolumeClaim", "cellar") is None)
     assert [link.action for link in site.world.controller.records.audit_records(action="approve")] == ["approve"]
 
