@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Annotated, Any, Final
-from urllib.parse import quote
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi import Query as QueryParameter
@@ -16,7 +15,7 @@ from gitsync.agents.budget import Prices, parse_prices
 from gitsync.errors import GitsyncError, InvalidInput, TerminalError
 from gitsync.health.assess import assess
 from gitsync.objects.inventory import OwnerKey
-from gitsync.objects.manifest import at, group_of
+from gitsync.objects.manifest import at
 from gitsync.objects.record import SyncRecord
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
@@ -58,7 +57,7 @@ from gitsync.server.queries.charts import Chart, figure_charts, usage_charts
 from gitsync.server.queries.environments import ASPECTS, matrix, unordered
 from gitsync.server.queries.environments import environments as environments_of
 from gitsync.server.queries.filters import Filter, list_url, page_of, parse_query
-from gitsync.server.queries.object_details import LOGGED, pod_facts, pods_of
+from gitsync.server.queries.object_details import agent_children, log_pages, pod_facts, pods_of
 from gitsync.server.queries.prompts import PromptVersion, versions_of
 from gitsync.server.queries.systems import HEIGHT, WIDTH, brokers_of, find_system, policies_of, system_graph
 from gitsync.server.queries.waiting import find_held_owner, line, owner_plans, reviewer
@@ -267,7 +266,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
     pods = pods_of(backend, subject.live)[:_PODS]
     metrics = backend.pod_usage.by_pod() if pods else {}
     syncs = backend.records.history(subject.application, limit=SYNCS)
-    children = _children(backend, subject)
+    children = agent_children(backend, subject)
     return pages.show(
         request,
         "agent.html",
@@ -291,7 +290,7 @@ def agent(request: Request, pages: PagesOf, namespace: str, name: str) -> Respon
         prompts=prompt_history(subject, backend.view.owned_by, syncs),
         declared=[(visible(prompt.name), visible(prompt.text)) for prompt in subject.settings.prompts],
         prompt_sync=prompt_syncs(syncs, [subject]).get(subject.ref),
-        logs=_log_pages(subject, children),
+        logs=log_pages(subject, children),
         changes=agent_changes(syncs, [subject])[:CHANGES],
         events=events,
         problem=problem,
@@ -320,31 +319,6 @@ def _prices(backend: Backend, subject: FoundAgent) -> Prices:
         return {}
 
 
-def _children(backend: Backend, subject: FoundAgent) -> list[dict[str, Any]]:
-    """Return the children that the status of an agent lists, with the paths of their pages where they have one."""
-    listed = (child for child in at(subject.live, "status", "children") or () if isinstance(child, dict))
-    children = []
-    for child in listed:
-        kind = str(child.get("kind", ""))
-        group = group_of(str(child.get("apiVersion", "")))
-        ref = ObjectRef(group, kind, subject.ref.namespace, str(child.get("name", "")))
-        # a copy: the status belongs to the live object, which is read only
-        # kinds that no Application declares are not watched, so that their objects have no page
-        has_page = backend.view.live(subject.application, ref) is not None
-        children.append(
-            {"ready": True, **child, "path": ref.path, "has_page": has_page, "has_logs": has_page and kind in LOGGED}
-        )
-    return children
-
-
-def _log_pages(subject: FoundAgent, children: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return the pages of the logs of an agent, each with the workload that writes it unless it is the agent itself."""
-    paths = [(subject.ref.path, "")] if subject.ref.kind in LOGGED else []
-    paths += [(child["path"], f"{child['kind']} {child['name']}") for child in children if child["has_logs"]]
-    folder = app_url(subject.application)
-    return [(f"{folder}/object/logs?ref={quote(path)}", visible(label)) for path, label in paths]
-
-
 def _events(backend: Backend, subject: FoundAgent) -> tuple[tuple[KubernetesEvent, ...], str]:
     """Return the Kubernetes Events of an agent, or why they cannot be read."""
     try:
@@ -371,7 +345,8 @@ def prompts(
 ) -> HTMLResponse:
     """Compare two versions of an agent's prompts word by word, by default that of now with another."""
     known = agents_of(pages.engine)
-    versions = versions_of(pages.engine, known, agent_or_404(pages.engine, known, namespace, name))
+    subject = agent_or_404(pages.engine, known, namespace, name)
+    versions = versions_of(pages.engine, known, subject)
     # a version may have gone since the page was opened: the default one is compared
     new = _version(versions, after) or next(iter(versions), None)
     old = _version(versions, before) or next(
@@ -382,6 +357,7 @@ def prompts(
         "agent_prompts.html",
         namespace=namespace,
         name=name,
+        logs=log_pages(subject, agent_children(pages.engine, subject)),
         versions=versions,
         old=old,
         new=new,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from gitsync.server.queries.applications import app_row, newest_syncs
 from gitsync.server.queries.differences import recorded_content
 from gitsync.server.queries.fields import FIELDS, recorded_field
 from gitsync.server.queries.filters import page_of
+from gitsync.server.queries.object_details import agent_children, log_pages
 from gitsync.server.queries.systems import find_system
 from gitsync.server.templates import Pages
 
@@ -48,8 +50,9 @@ def sync(request: Request, pages: PagesOf, view: ViewOf, id: int, start: Start =
 @router.get("/agents/{namespace}/{name}/history", response_class=HTMLResponse)
 def agent_history(request: Request, pages: PagesOf, owner: AgentKey, before: SyncId = 0) -> HTMLResponse:
     """Show the syncs of an Agent, newest first."""
-    is_known = find_agent(agents_of(pages.engine), owner.namespace, owner.name) is not None
-    return _show_history(pages, request, str(owner), before, is_known=is_known)
+    agent = find_agent(agents_of(pages.engine), owner.namespace, owner.name)
+    logs = log_pages(agent, agent_children(pages.engine, agent)) if agent is not None else []
+    return _show_history(pages, request, str(owner), before, is_known=agent is not None, logs=logs)
 
 
 @router.get("/agents/{namespace}/{name}/history/{id}", response_class=HTMLResponse)
@@ -72,13 +75,15 @@ def system_sync(request: Request, pages: PagesOf, owner: SystemKey, id: int, sta
     return pages.show(request, "owner_sync.html", **_context(pages, str(owner), id, start))
 
 
-def _show_history(pages: Pages, request: Request, key: str, before: int, *, is_known: bool) -> HTMLResponse:
+def _show_history(
+    pages: Pages, request: Request, key: str, before: int, *, is_known: bool, logs: Sequence[tuple[str, str]] = ()
+) -> HTMLResponse:
     records = pages.engine.records.history(key, limit=_HISTORY, before=before)
     # the history of a deleted owner stays; whether one is hidden or never existed must not be visible
     if not records and not is_known:
         raise HTTPException(404, f"No syncs of {visible(key)} are kept.")
     older = records[-1].id if len(records) == _HISTORY else 0
-    return pages.show(request, "owner_history.html", key=key, records=records, older=older)
+    return pages.show(request, "owner_history.html", key=key, records=records, older=older, logs=logs)
 
 
 def _context(pages: Pages, key: str, id: int, start: int) -> dict[str, Any]:

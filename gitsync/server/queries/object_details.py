@@ -6,16 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 from gitsync.health.assess import assess
 from gitsync.kube.quantity import parse
 from gitsync.kube.references import Relation, pod_template, references
 from gitsync.kube.selectors import matches
-from gitsync.objects.manifest import Manifest, at, labels_of, uid_of
+from gitsync.objects.manifest import Manifest, at, group_of, labels_of, uid_of
 from gitsync.objects.record import Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import ApplicationView, KubernetesEvent, ResourceView
 from gitsync.server.backend import Backend
+from gitsync.server.formatting import app_url, visible
+from gitsync.server.queries.agents import FoundAgent
 from gitsync.services.usage import PodMetrics, UsageSample
 
 LOGGED = ("Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -327,3 +330,28 @@ def _selector(ref: ObjectRef, manifest: Manifest) -> Mapping[str, Any] | None:
             selector = at(manifest, "spec", "selector", default=None)
             return selector if isinstance(selector, dict) else None
     return None
+
+
+def agent_children(backend: Backend, subject: FoundAgent) -> list[dict[str, Any]]:
+    """Return the children that the status of an agent lists, with the paths of their pages where they have one."""
+    listed = (child for child in at(subject.live, "status", "children") or () if isinstance(child, dict))
+    children = []
+    for child in listed:
+        kind = str(child.get("kind", ""))
+        group = group_of(str(child.get("apiVersion", "")))
+        ref = ObjectRef(group, kind, subject.ref.namespace, str(child.get("name", "")))
+        # a copy: the status belongs to the live object, which is read only
+        # kinds that no Application declares are not watched, so that their objects have no page
+        has_page = backend.view.live(subject.application, ref) is not None
+        children.append(
+            {"ready": True, **child, "path": ref.path, "has_page": has_page, "has_logs": has_page and kind in LOGGED}
+        )
+    return children
+
+
+def log_pages(subject: FoundAgent, children: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the pages of the logs of an agent, each with the workload that writes it unless it is the agent itself."""
+    paths = [(subject.ref.path, "")] if subject.ref.kind in LOGGED else []
+    paths += [(child["path"], f"{child['kind']} {child['name']}") for child in children if child["has_logs"]]
+    folder = app_url(subject.application)
+    return [(f"{folder}/object/logs?ref={quote(path)}", visible(label)) for path, label in paths]

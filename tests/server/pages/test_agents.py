@@ -214,6 +214,8 @@ def test_children_lead_to_their_pages_and_logs(site: Open) -> None:
     ]
     assert page.get(links[-1]).status == 200
     assert "Service triage" in text, "what is not watched has no page"
+    for view in ("prompts", "history"):
+        assert f'<a href="{links[0]}">Logs' in page.get(f"/agents/shop/triage/{view}").text, view
 
 
 def test_a_plan_shows_the_newest_evaluation_of_the_agents_that_it_changes(site: Open) -> None:
