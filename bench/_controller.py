@@ -28,6 +28,7 @@ from gitsync.server.metrics import process_text  # noqa: E402
 from gitsync.settings import Settings  # noqa: E402
 from gitsync.wiring import Engine, build_controller  # noqa: E402
 
+gc.freeze()
 gc.enable()
 
 

@@ -108,6 +108,19 @@ def test_frozen_objects_stay_unexamined_while_they_do_not_grow(collections: list
     gc.unfreeze()
 
 
+def test_what_was_made_before_the_start_is_not_examined() -> None:
+    gc.unfreeze()  # the modules of a test run
+    gc.collect()
+    collecting, node = GarbageCollection(), weakref.ref(Node())
+    collecting.start()
+    make_objects()
+    collecting.collect()
+    assert node() is not None
+    collecting.stop()
+    gc.collect()
+    assert node() is None
+
+
 def test_what_others_froze_before_the_start_stays_frozen() -> None:
     kept = [Node()]
     gc.freeze()
