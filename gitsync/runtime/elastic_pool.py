@@ -83,11 +83,12 @@ class ElasticPool(Executor):
                 del self._began[task[0]]
                 self._running -= Counter({tenant: 1})
                 del task  # an idle thread keeps neither arguments nor result in memory
+                # no other thread is woken: this one takes what may run in its place
                 self._idle += 1
-                self._changed.notify()
         with self._changed:
             self._idle -= 1
             self._threads.discard(threading.current_thread())
+            self._changed.notify()  # at the end of the pool, the next one ends too
 
     def _take(self) -> tuple[str, _Task] | None:
         """Return the next task and its tenant, waiting until it may run; None when this thread is not needed."""
@@ -106,7 +107,7 @@ class ElasticPool(Executor):
             self._began[task[0]] = time.monotonic()
             self._idle -= 1
             self._keep_spare()
-            if self._tasks:
+            if self._tasks and self._quick() >= self._size:
                 self._changed.notify()  # one of the idle threads has to wait for the moment at which the next may run
             return tenant, task
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -108,3 +110,21 @@ def test_thousands_of_tasks_of_one_tenant_do_not_delay_another(gate: threading.E
     assert done[:6] == ["hostile 0", "shop 0", "bank 0", "hostile 1", "shop 1", "hostile 2"]
     assert len(done) == 1003
     pool.shutdown()
+
+
+def test_a_task_wakes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ElasticPool(4) as pool:
+        together = threading.Barrier(4)
+        for future in [pool.submit(together.wait) for _ in range(4)]:
+            future.result()
+        woken = Counter[str]()
+        notify = pool._changed.notify
+
+        def count(threads: int = 1) -> None:
+            woken["threads"] += threads
+            notify(threads)
+
+        monkeypatch.setattr(pool._changed, "notify", count)
+        for future in [pool.submit(time.monotonic) for _ in range(20)]:
+            future.result()
+        assert woken["threads"] <= 21
