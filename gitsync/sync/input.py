@@ -186,13 +186,18 @@ class SyncState:
             ),
         )
 
+    def _is_of(self, app: Application) -> bool:
+        """Whether no commit was applied for another source or destination."""
+        # in this order: the hash is that of the whole source
+        return not self.applied_spec_hash or self.applied_spec_hash == app.target_hash
+
     def applied_to(self, app: Application) -> str:
         """Return the commit that was applied completely for this source and destination, empty when none was."""
-        return self.applied if self.applied_spec_hash in ("", app.target_hash) else ""
+        return self.applied if self._is_of(app) else ""
 
     def fetched_for(self, app: Application) -> str:
         """Return the commit that was fetched last, empty where another source or destination was applied since."""
-        return self.fetched if self.applied_spec_hash in ("", app.target_hash) else ""
+        return self.fetched if self._is_of(app) else ""
 
     def last_of(self, app: Application) -> str:
         """Return the last commit that was applied of this revision, also after a pin; empty when none is known."""
@@ -209,7 +214,7 @@ class SyncState:
     def with_followed(self, app: Application) -> SyncState:
         """Return the state with the last commit of the revision that was followed before this source."""
         # the first pin counts: a second one must not replace the branch by the commit of the first
-        if self.followed or self.applied_spec_hash in ("", app.target_hash):
+        if self.followed or self._is_of(app):
             return self
         return replace(self, followed=self.applied, followed_spec_hash=self.applied_spec_hash)
 
@@ -220,6 +225,11 @@ class RepairRequest:
 
     refs: frozenset[ObjectRef] = frozenset()
     by: str = ""
+
+
+_UNPARSED = GitSource.model_construct(repo_url="")
+"""An empty URL, which no valid spec has, marks the input as unparsed; ``model_construct`` skips the validation."""
+_NOWHERE = Destination()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +243,15 @@ class ReconcileInput:
     repair: RepairRequest = RepairRequest()
 
     @classmethod
-    def parse(cls, manifest: Manifest, now: datetime, requested_by: str = "") -> ReconcileInput:
+    def parse(cls, manifest: Manifest, now: datetime) -> ReconcileInput:
         """Return the input of an Application; raise InvalidInput when its spec is invalid."""
+        return cls.unparsed(manifest, now).parsed(manifest)
+
+    def parsed(self, manifest: Manifest, requested_by: str = "") -> ReconcileInput:
+        """Return the input with the spec of its Application; raise InvalidInput when that is invalid."""
         app = parse_application(manifest)
-        app = replace(app, holds=active_holds(app.holds, now))
-        return cls(app, now, SyncState.from_status(manifest.get("status")), requested_by)
+        app = replace(app, holds=active_holds(app.holds, self.now)) if app.holds else app
+        return replace(self, app=app, requested_by=requested_by)
 
     @classmethod
     def unparsed(cls, manifest: Manifest, now: datetime) -> ReconcileInput:
@@ -248,9 +262,8 @@ class ReconcileInput:
             namespace=str(meta.get("namespace", "")),
             uid=str(meta.get("uid", "")),
             generation=int(meta.get("generation") or 0),
-            # model_construct skips the validation: an empty URL, which no valid spec has, marks the input as unparsed
-            source=GitSource.model_construct(repo_url=""),
-            destination=Destination(),
+            source=_UNPARSED,
+            destination=_NOWHERE,
         )
         return cls(app, now, SyncState.from_status(manifest.get("status")))
 

@@ -37,7 +37,7 @@ from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.changed_objects import Settled, SettledReconciler
 from gitsync.sync.deletion import DeletionReconciler, phases_of, wanted_finalizers
 from gitsync.sync.desired import DesiredState
-from gitsync.sync.input import ReconcileInput, RepairRequest, Rollback
+from gitsync.sync.input import RepairRequest, Rollback
 from gitsync.sync.polling.fetch import Fetcher, Polled, QueryDue, RevisionFollower
 from gitsync.sync.polling.git_watcher import GitWatcher
 from gitsync.sync.post_sync import CONDITION, PostSyncAnalysis
@@ -155,7 +155,7 @@ class Pipeline:
         self._settled.pop(uid, None)
         is_deleted = False
         try:
-            inputs = ReconcileInput.parse(manifest, report.now, cache.requested_by)
+            inputs = report.inputs.parsed(manifest, cache.requested_by)
             report.inputs = replace(inputs, repair=cache.requested_repair)
             for hold in inputs.app.holds:
                 # nothing else tells that a hold has ended, and what it held is drift from then on

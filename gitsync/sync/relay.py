@@ -53,7 +53,7 @@ class Relay:
         """Show an Application, and return after how many seconds again, None where only its next change counts."""
         inputs = ReconcileInput.unparsed(manifest, now)
         with suppress(TerminalError):  # the other replica reports why the spec is invalid
-            inputs = ReconcileInput.parse(manifest, now)
+            inputs = inputs.parsed(manifest)
         report = Report(manifest, inputs)
         if self._observes and branch_of(inputs.app) is not None and inputs.state.fetched:
             self._observe(report, self._caches.setdefault(uid_of(manifest), ReconcileCache()))
