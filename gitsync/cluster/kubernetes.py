@@ -297,7 +297,7 @@ _MESSAGE = 1024
 
 
 class ApiObjectDetails:
-    """Read Events and logs, write Events; see the ports ``ObjectDetails`` and ``EventWriter``."""
+    """Read Events, logs and Applications, write Events; see the ports ``ObjectDetails`` and ``EventWriter``."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -318,6 +318,13 @@ class ApiObjectDetails:
         query |= {"timestamps": "true"} if request.has_times else {}
         pod = f"/api/v1/namespaces/{segment(request.namespace)}/pods/{segment(request.pod)}"
         return self._client.text(f"{pod}/log", query)
+
+    def application(self, key: str) -> Manifest:
+        """Return an Application as the API server has it now."""
+        namespace, _, name = key.partition("/")
+        path = f"/apis/{API_VERSION}/namespaces/{segment(namespace)}/applications/{segment(name)}"
+        application: Manifest = self._client.get(path)
+        return application
 
     def write_event(self, application: str, type: str, reason: str, message: str, ref: ObjectRef | None = None) -> None:
         """Write one Event about an Application or an object of it; an equal one within the hour counts up."""

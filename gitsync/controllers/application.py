@@ -26,8 +26,10 @@ from gitsync.objects.keys import (
     GIT_PUSHED,
     HINT_MANAGER,
     PUSH_MANAGER,
+    REPAIR_MANAGER,
     REQUEST_MANAGER,
     REQUESTED_OBJECTS,
+    REQUESTED_REPAIR,
     REQUESTED_SYNC,
     SUSPEND_MANAGER,
 )
@@ -228,22 +230,29 @@ class ApplicationController(BaseController[str]):
         manifest = self._application(key)
         if manifest is None:
             return ""
-        # with a random part: two requests of one moment differ
-        request = f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ}-{uuid.uuid4().hex[:8]}"
+        request = self._request_id()
         annotations = {REQUESTED_SYNC: request, REQUESTED_OBJECTS: choice.to_annotation()}
         # in one apply: a request without its objects is one for all
         self._cluster.apply(_only(manifest, metadata={"annotations": annotations}), manager=REQUEST_MANAGER)
         return request
 
     def request_repair(self, key: str, refs: frozenset[ObjectRef], by: str) -> bool:
-        """Restore objects now, on behalf of a user; False for an unknown Application, or that of another replica."""
+        """Restore objects now, on behalf of a user; False for an unknown Application."""
         manifest = self._application(key)
-        # the plan says which objects can be restored, and only the replica of an Application has it
-        if manifest is None or not self._share.owns(key):
+        if manifest is None:
             return False
-        self._pipeline.request_repair(uid_of(manifest), RepairRequest(refs, by))
-        self._queue.add(key, urgent=True)
+        request = RepairRequest(refs, by)
+        if self._share.owns(key):
+            self._pipeline.request_repair(uid_of(manifest), request)
+            self._queue.add(key, urgent=True)
+        else:
+            annotations = {REQUESTED_REPAIR: request.to_annotation(self._request_id())}
+            self._cluster.apply(_only(manifest, metadata={"annotations": annotations}), manager=REPAIR_MANAGER)
         return True
+
+    def _request_id(self) -> str:
+        # with a random part: two requests of one moment differ
+        return f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ}-{uuid.uuid4().hex[:8]}"
 
     def repository_changed(self, is_it: Callable[[str], bool]) -> int:
         """
@@ -358,6 +367,10 @@ class ApplicationController(BaseController[str]):
                 self._pipeline.report_newest(uid_of(new))
             elif _differ(old, new, GIT_PUSHED):
                 self._pipeline.poll_now(uid_of(new))
+            if _differ(old, new, REQUESTED_REPAIR):
+                # where another replica owns it, the relay drops the request
+                repair = RepairRequest.from_annotation(annotations_of(new).get(REQUESTED_REPAIR, ""))
+                self._pipeline.request_repair(uid_of(new), repair)
         if new is not None:
             # at once: an object that another Application gives up in the same commit waits for this one
             self._state.declarations.register(key, Reach.of(new))

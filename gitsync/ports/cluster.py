@@ -258,7 +258,8 @@ class LogRequest:
 
 class ObjectDetails(Protocol):
     """
-    Read what no watch keeps: the Events of an object and the log of a container, by one request each.
+    Read what no watch keeps, by one request each: the Events of an object, the log of a container, and an Application
+    that may have changed since its watch delivered it.
 
     Called by the dashboard and its API when a user opens them. Raises ClusterUnavailable, and Rejected where the
     controller has no permission (``list`` events, ``get`` pods/log).
@@ -270,6 +271,10 @@ class ObjectDetails(Protocol):
 
     def logs(self, request: LogRequest) -> str:
         """Return the last lines of the log of a container."""
+        ...
+
+    def application(self, key: str) -> Manifest:
+        """Return the Application ``namespace/name`` as the API server has it now; raise Rejected where it is gone."""
         ...
 
 

@@ -151,7 +151,8 @@ class ApplicationView:
 
     ``status`` is that of the custom resource, perhaps not written yet; ``application`` is None while its spec is
     invalid. ``plan`` is masked. ``seen`` is when a reconcile succeeded last, not when one was attempted. ``sequence``
-    grows with every view that differs from the one before.
+    grows with every view that differs from the one before. ``version`` is the resourceVersion of the Application that
+    it was made of.
     """
 
     key: str
@@ -162,6 +163,7 @@ class ApplicationView:
     verdict: Verdict | None
     seen: datetime
     sequence: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

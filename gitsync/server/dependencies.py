@@ -18,7 +18,7 @@ from gitsync.server.backend import Backend
 from gitsync.server.formatting import utc, visible
 from gitsync.server.queries.agents import FoundAgent, find_agent
 from gitsync.server.queries.object_details import REMOVED, FoundObject, LastChange, last_change, last_sync
-from gitsync.server.queries.waiting import PendingPlans
+from gitsync.server.queries.waiting import PendingPlans, catch_up
 from gitsync.server.templates import Pages
 from gitsync.services.requests import UserRequests
 
@@ -110,7 +110,21 @@ def _application_or_404(backend: BackendOf, namespace: str, name: str) -> Applic
     return view
 
 
-ViewOf = Annotated[ApplicationView, Depends(_application_or_404)]
+def _requested_application(request: Request, backend: BackendOf, namespace: str, name: str) -> ApplicationView:
+    """Return the application of a path; a request for it is decided by what is known of it now, at any replica."""
+    if request.method == "POST":
+        catch_up(backend, [f"{namespace}/{name}"])
+    return _application_or_404(backend, namespace, name)
+
+
+def _current_application(backend: BackendOf, namespace: str, name: str) -> ApplicationView:
+    """Return the application of a path as it is known now, for what a request is made from, such as its form."""
+    catch_up(backend, [f"{namespace}/{name}"])
+    return _application_or_404(backend, namespace, name)
+
+
+ViewOf = Annotated[ApplicationView, Depends(_requested_application)]
+CurrentViewOf = Annotated[ApplicationView, Depends(_current_application)]
 
 
 def ref_named(path: str) -> ObjectRef:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from gitsync.objects.application import (
     Application,
     Destination,
@@ -225,6 +227,20 @@ class RepairRequest:
 
     refs: frozenset[ObjectRef] = frozenset()
     by: str = ""
+
+    def to_annotation(self, id: str) -> str:
+        """Return the value of the annotation that passes it on; ``id`` tells it from an equal one before."""
+        return orjson.dumps({"id": id, "objects": sorted(ref.path for ref in self.refs), "by": self.by}).decode()
+
+    @classmethod
+    def from_annotation(cls, text: str) -> RepairRequest:
+        """Return the request that an annotation passes on; one of another form restores nothing."""
+        try:
+            members: dict[str, Any] = orjson.loads(text)
+            return cls(frozenset(ObjectRef.from_path(str(path)) for path in members["objects"]), str(members["by"]))
+        # a user who may annotate an Application can write any text
+        except (ValueError, TypeError, KeyError):
+            return cls()
 
 
 _UNPARSED = GitSource.model_construct(repo_url="")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import orjson
 import pytest
 
 from gitsync.errors import InvalidInput
@@ -25,6 +26,7 @@ from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.services.reviews import Approval
 from gitsync.settings import Settings
 from gitsync.wiring import Engine, build_controller
+from tests.asgi_server import Answer, serve
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
 from tests.replicas import new_database
@@ -340,6 +342,68 @@ def test_a_plan_is_approved_at_a_replica_that_does_not_own_it(world: World, star
     until(is_applied, PATIENCE, lambda: (members(world), here.owns(f"{NAMESPACE}/{theirs}"), world.status(theirs)))
     assert approved
     assert world.get("ConfigMap", f"{theirs}-b") is None
+    check_audit(database)
+
+
+@pytest.mark.timeout(6 * PATIENCE)
+def test_drift_is_reverted_and_objects_are_chosen_at_a_replica_that_does_not_own_them(
+    world: World, start: Start, database: str
+) -> None:
+    """Each request is sent at once after what it is about is in the status, whether this replica observed it or not."""
+    by_hand = {"selfHeal": {"enabled": False}}
+    for name in NAMES:
+        world.application(name, destination={"namespace": "shop"}, sync=by_hand)
+    first = world.repo.commit(
+        "first", {f"{name}/{part}.yaml": config_map(f"{name}-{part}", x="1") for name in NAMES for part in "ab"}
+    )
+    start("one", STEADY_LEASE)
+    until(lambda: len(members(world)) == 1, PATIENCE)
+    world.start(replicas=True, lease_seconds=STEADY_LEASE, database=database)
+    here = world.controller
+    until(lambda: is_divided(world), PATIENCE)
+    until(lambda: are_synced(world, first), PATIENCE)
+    until(lambda: worked_on(here) in [set(names) for names in shares(world).values()], PATIENCE)
+    theirs = next(name for name in NAMES if not here.owns(f"{NAMESPACE}/{name}"))
+    key = f"{NAMESPACE}/{theirs}"
+
+    def value(part: str) -> str:
+        return str((world.get("ConfigMap", f"{theirs}-{part}") or {})["data"]["x"])
+
+    with serve(world.dashboard()) as web:
+
+        def send(request: str, **word: Any) -> Answer:
+            body = orjson.dumps({"by": "Ada", "reason": "because", **word})
+            headers = {"Content-Type": "application/json"}
+            return web.ask(f"/api/v1/applications/{key}/{request}", method="POST", body=body, headers=headers)
+
+        named = {"name": f"{theirs}-a", "namespace": "shop"}
+        edited = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": {"x": "by hand"}}
+        world.cluster.apply(edited, manager="kubectl-edit", force=True)
+        until(lambda: (world.status(theirs).get("drift") or {}).get("objects"), PATIENCE, lambda: world.status(theirs))
+        answer = send("revert-drift")
+        assert answer.status == 200, answer.text
+        until(lambda: value("a") == "1", PATIENCE, lambda: world.status(theirs))
+        until(lambda: not world.status(theirs)["drift"]["objects"], PATIENCE, lambda: world.status(theirs))
+        [link] = here.records.audit_records(key, action="revert-drift")
+        assert (link.approver, link.reasoning) == ("Ada", "because")
+        record = here.records.history(key)[0]
+        assert (record.trigger, record.initiator) == ("manual", "Ada")
+        answer = send("revert-drift")
+        assert (answer.status, "has no drift" in answer.text) == (409, True)
+
+        world.application(theirs, destination={"namespace": "shop"}, sync={**by_hand, "automated": False})
+        second = world.repo.commit(
+            "second", {f"{theirs}/{part}.yaml": config_map(f"{theirs}-{part}", x="2") for part in "ab"}
+        )
+        until(
+            lambda: (world.status(theirs).get("plan") or {}).get("steps") == 2, PATIENCE, lambda: world.status(theirs)
+        )
+        answer = send("sync", objects=[f"/ConfigMap/shop/{theirs}-a"])
+        assert answer.status == 200, answer.text
+        request = orjson.loads(answer.text)["request"]
+        until(lambda: world.status(theirs).get("requestedSync") == request, PATIENCE, lambda: world.status(theirs))
+        assert (value("a"), value("b")) == ("2", "1")
+        assert here.records.history(key)[0].commit.id == second
     check_audit(database)
 
 

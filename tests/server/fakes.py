@@ -242,6 +242,12 @@ class KeptDetails:
     log: str = ""
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     error: GitsyncError | None = None
+    applications: dict[str, Manifest] = field(default_factory=dict)
+    """The Applications as the API server has them, by key."""
+
+    def application(self, key: str) -> Manifest:
+        self.asked.append((key,))
+        return self.applications[key]
 
     def events(self, ref: ObjectRef) -> tuple[KubernetesEvent, ...]:
         self.asked.append((ref,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -909,3 +910,89 @@ def test_a_review_waits_for_the_plan_that_another_replica_has_shown(
     assert answer.status in (200, 303), answer.text
     [record] = opened.engine.records.audit_records(KEY)
     assert (record.action, record.digest) == ("approve", DIGEST)
+
+
+@pytest.fixture
+def behind(site: Open, monkeypatch: pytest.MonkeyPatch) -> Callable[[ApplicationView, ApplicationView], Site]:
+    """Return what opens the dashboard of a replica that shows an older view at first, of another one's Application."""
+
+    def opens(older: ApplicationView, newer: ApplicationView) -> Site:
+        def wait(view: StillView, after: int, timeout: float) -> bool:
+            view.views[KEY] = replace(newer, version="2")
+            return timeout > 0
+
+        monkeypatch.setattr(StillView, "wait", wait)
+        opened = site([replace(older, version="1")])
+        opened.engine.is_replica = True
+        opened.engine.others = frozenset({KEY})
+        plan = {"plan": {"id": newer.plan.digest[:12]}} if newer.plan is not None and newer.plan.writes else {}
+        status = {**newer.status, **plan}
+        opened.engine.details.applications = {KEY: {"metadata": {"resourceVersion": "2"}, "status": status}}
+        return opened
+
+    return opens
+
+
+def sent(opened: Site, path: str, **word: Any) -> Answer:
+    """Send a call of the API about the Application."""
+    body = orjson.dumps({"by": "Ada", "reason": "looked", **word})
+    headers = {"Content-Type": "application/json"}
+    return opened.web.ask(f"/api/v1/applications/{KEY}/{path}", method="POST", body=body, headers=headers)
+
+
+BY_ADA = {"by": "Ada", "reason": "looked"}
+REQUESTS: dict[str, tuple[ApplicationView, Callable[[Site], Answer], tuple[str, ...]]] = {
+    "revert drift, page": (
+        drifting("shop"),
+        lambda opened: opened.post("/bulk", {"action": "revert-drift", "app": KEY, **BY_ADA}),
+        ("repair", KEY, "Ada", "/ConfigMap/shop/a"),
+    ),
+    "revert drift, API": (
+        drifting("shop"),
+        lambda opened: sent(opened, "revert-drift"),
+        ("repair", KEY, "Ada", "/ConfigMap/shop/a"),
+    ),
+    "chosen objects, page": (
+        HELD,
+        lambda opened: opened.post(f"{SHOP}/sync/objects", {"object": "/ConfigMap/shop/a", **BY_ADA}),
+        ("sync-objects", KEY, "Ada", "ConfigMap shop/a"),
+    ),
+    "chosen objects, API": (
+        HELD,
+        lambda opened: sent(opened, "sync", objects=["/ConfigMap/shop/a"]),
+        ("sync-objects", KEY, "Ada", "ConfigMap shop/a"),
+    ),
+    "resume, page": (suspended("shop"), lambda opened: opened.post(f"{SHOP}/resume", BY_ADA), ("resume", KEY)),
+    "resume, several": (
+        suspended("shop"),
+        lambda opened: opened.post("/bulk", {"action": "resume", "app": KEY, **BY_ADA}),
+        ("resume", KEY),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_replica_that_is_behind_takes_a_request(behind: Callable[..., Site], name: str) -> None:
+    newer, send, done = REQUESTS[name]
+    opened = behind(application(), newer)
+    answer = send(opened)
+    assert answer.status in (200, 303), answer.text
+    assert opened.engine.requests.done == [done]
+
+
+def test_a_replica_that_is_behind_offers_no_older_plan(behind: Callable[..., Site]) -> None:
+    opened = behind(moved(HELD), HELD)
+    assert orjson.loads(opened.get(f"/api/v1/applications/{KEY}/plan").text)["digest"] == DIGEST
+
+
+@pytest.mark.parametrize("path", ["plan", "sync"])
+def test_a_form_of_a_replica_that_is_behind_is_of_now(behind: Callable[..., Site], path: str) -> None:
+    opened = behind(application(), HELD)
+    assert "ConfigMap a" in opened.get(f"{SHOP}/{path}").text
+
+
+def test_a_replica_that_is_behind_takes_no_review_of_an_older_plan(behind: Callable[..., Site]) -> None:
+    opened = behind(moved(HELD), HELD)
+    answer = sent(opened, "review", digest="e" * 64, verdict="approve")
+    assert (answer.status, "the plan changed since it was shown" in answer.text) == (409, True)
+    assert opened.engine.records.audit_records() == ()

@@ -19,6 +19,7 @@ from gitsync.objects.keys import (
     APPROVE_DELETIONS,
     HOLD_PREFIX,
     REQUESTED_OBJECTS,
+    REQUESTED_REPAIR,
     REQUESTED_SYNC,
 )
 from gitsync.objects.manifest import Manifest, annotations_of, at, metadata_of
@@ -117,8 +118,9 @@ def widened(change: Change) -> str | None:
     drift = [difference.pointer for difference in change.differences if difference.kind in DRIFT]
     if any(pointer.startswith("/metadata/finalizers") for pointer in drift):
         return "metadata.finalizers"
-    # A requested sync ignores windows with ``manualSync``: authors of commits must not request it for a user.
-    for annotation in (REQUESTED_SYNC, REQUESTED_OBJECTS):
+    # A requested sync ignores windows with ``manualSync``, and a requested repair all windows: authors of commits must
+    # not request them for a user.
+    for annotation in (REQUESTED_SYNC, REQUESTED_OBJECTS, REQUESTED_REPAIR):
         requested = annotations_of(change.desired).get(annotation)
         if requested is not None and requested != annotations_of(change.live).get(annotation):
             return f"metadata.annotations[{annotation}]"

@@ -35,7 +35,7 @@ from gitsync.server.api.models import (
     WorkloadActionRequest,
 )
 from gitsync.server.auth.security import check_call
-from gitsync.server.dependencies import BackendOf, RequestsOf, UserOf, ViewOf, find_object, ref_named
+from gitsync.server.dependencies import BackendOf, CurrentViewOf, RequestsOf, UserOf, ViewOf, find_object, ref_named
 from gitsync.server.formatting import iso, visible
 from gitsync.server.queries.fields import Origins, origins_of
 from gitsync.server.queries.waiting import holds_in_force, line, reviewer, view_of_plan
@@ -48,7 +48,7 @@ checked = [Depends(check_call)]
 
 
 @router.get("/plan")
-def plan(backend: BackendOf, view: ViewOf, origins: bool = False) -> PlanModel:
+def plan(backend: BackendOf, view: CurrentViewOf, origins: bool = False) -> PlanModel:
     """Return the plan with what each step changes; with ``origins`` also which lines set that, and who wrote them."""
     if view.plan is None:
         # not 404: the Application exists, and its first reconcile makes a plan

@@ -21,13 +21,22 @@ from gitsync.plan.drift_history import DRIFT_ACTION
 from gitsync.plan.parts import Choice
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
-from gitsync.server.dependencies import BackendOf, FoundOf, PagesOf, RequestsOf, UserOf, ViewOf, ref_named
+from gitsync.server.dependencies import (
+    BackendOf,
+    CurrentViewOf,
+    FoundOf,
+    PagesOf,
+    RequestsOf,
+    UserOf,
+    ViewOf,
+    ref_named,
+)
 from gitsync.server.formatting import app_url, object_url, visible
 from gitsync.server.pages.layout import show_application
 from gitsync.server.queries.applications import AppRow, app_row
 from gitsync.server.queries.drift import kept_values
 from gitsync.server.queries.object_details import FoundObject
-from gitsync.server.queries.waiting import holds_in_force, line, reviewer
+from gitsync.server.queries.waiting import catch_up, holds_in_force, line, reviewer
 from gitsync.server.templates import leave_notice
 from gitsync.services.requests import RequestKind, WorkloadRequest, check_named, choosable
 from gitsync.services.updates import UpdateKind
@@ -68,7 +77,7 @@ def choose(
     request: Request,
     pages: PagesOf,
     requests: RequestsOf,
-    view: ViewOf,
+    view: CurrentViewOf,
     user: UserOf,
     objects: ObjectsQuery = (),
 ) -> HTMLResponse:
@@ -330,7 +339,7 @@ def ask(
         else:
             requests.check(view, RequestKind(action), user)
 
-    items = [_attempt(pages.engine, item, check) for item in _selected(keys, objects)]
+    items = _attempt_each(pages.engine, _selected(keys, objects), check)
     return pages.show(request, "bulk.html", action=action.value, items=items, is_done=False)
 
 
@@ -358,7 +367,7 @@ def request_all(
         else:
             requests.request(view, RequestKind(action), who, why)
 
-    items = [_attempt(pages.engine, item, make) for item in _selected(keys, objects)]
+    items = _attempt_each(pages.engine, _selected(keys, objects), make)
     return pages.show(request, "bulk.html", action=action.value, items=items, is_done=True)
 
 
@@ -375,6 +384,12 @@ def _selected(keys: Sequence[str], objects: Sequence[str]) -> list[BulkItem]:
 
 
 Attempt = Callable[[ApplicationView, Sequence[ObjectRef]], None]
+
+
+def _attempt_each(backend: BackendOf, items: Sequence[BulkItem], attempt: Attempt) -> list[BulkItem]:
+    """Check or request an action for each Application, by what is known of all of them now."""
+    catch_up(backend, [item.key for item in items])
+    return [_attempt(backend, item, attempt) for item in items]
 
 
 def _attempt(backend: BackendOf, item: BulkItem, attempt: Attempt) -> BulkItem:

@@ -18,7 +18,7 @@ from gitsync.plan.risk.drift import DriftRisk
 from gitsync.ports import ApplicationView
 from gitsync.server.auth.security import check_form
 from gitsync.server.backend import Backend
-from gitsync.server.dependencies import PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
+from gitsync.server.dependencies import CurrentViewOf, PagesOf, PendingPlansOf, RequestsOf, Start, UserOf, ViewOf
 from gitsync.server.formatting import app_url
 from gitsync.server.pages.layout import show_application
 from gitsync.server.problems import status_of
@@ -99,7 +99,7 @@ class PlanPage:
     plans: PendingPlansOf
     requests: RequestsOf
     user: UserOf
-    view: ViewOf
+    view: CurrentViewOf
 
     def show(
         self, *, start: int = 0, mode: str = "split", status: int = 200, draft: ReviewDraft | None = None

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gitsync.errors import AuditMismatch, RecordUnavailable
+from gitsync.errors import AuditMismatch, GitsyncError, RecordUnavailable
 from gitsync.gate.approvals import approvers, may_review
 from gitsync.gate.policy import Policy
 from gitsync.objects.change import HoldReason, Plan, Review
 from gitsync.objects.holds import FieldHold, active_holds
 from gitsync.objects.inventory import OwnerKey
-from gitsync.objects.manifest import Manifest, at, metadata_of, uid_of
+from gitsync.objects.manifest import Manifest, at, metadata_of, resource_version_of, uid_of
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView, ResourceView
@@ -23,19 +23,69 @@ from gitsync.server.backend import Backend
 from gitsync.server.formatting import visible
 from gitsync.services.reviews import held_plan, is_held
 
-_BEHIND: Final = 3.0
+_BEHIND: Final = 10.0
 """Seconds that a replica may observe an Application later than another one: that renders a commit on a busy machine."""
+_UNWRITTEN: Final = 3.0
+"""Seconds from when a replica shows a plan until its status names it, and other replicas know of it."""
+_POLL: Final = 0.1
+"""Seconds between two comparisons of a view that is behind, as not every new view is an event."""
+
+
+def catch_up(engine: Backend, keys: Iterable[str]) -> None:
+    """
+    Wait until what is shown here of Applications of other replicas is as new as they are, or ``_BEHIND`` is over.
+
+    Their replicas and kubectl may have shown the user what this replica, which observes for itself, does not know yet.
+    Without the wait it would refuse a request, or offer another plan.
+    """
+    end = time.monotonic() + _BEHIND
+    for key in keys if engine.is_replica else ():
+        if not engine.owns(key):
+            _catch_up(engine, key, end)
+
+
+def _catch_up(engine: Backend, key: str, end: float) -> None:
+    compared = None
+    while True:
+        newest = engine.view.bounds[1]
+        view = engine.view.application(key)
+        # also one that the user may not see, for which a wait would tell that it exists
+        if view is None:
+            return
+        if view is not compared:
+            compared = view
+            try:
+                application = engine.details.application(key)
+            except GitsyncError:
+                # it is gone, or the API server is: the request itself reports that
+                return
+            if _is_of(view, application):
+                return
+        remaining = end - time.monotonic()
+        if remaining <= 0:
+            return
+        engine.view.wait(newest, min(remaining, _POLL))
+
+
+def _is_of(view: ApplicationView, application: Manifest) -> bool:
+    """Return whether a view was made of an Application as it is now, and shows the plan that its status names."""
+    if view.version != resource_version_of(application):
+        return False
+    # objects have watches of their own, which may be behind that of the Application
+    digest = view.plan.digest if view.plan is not None else ""
+    return digest.startswith(str(at(application, "status", "plan", "id", default="")))
 
 
 def await_plans(engine: Backend, digests: Mapping[str, str]) -> None:
     """
-    Wait until the plans of these digests are shown here, by the keys of their Applications, or ``_BEHIND`` is over.
+    Wait until the plans of these digests are shown here, by the keys of their Applications, or ``_UNWRITTEN`` is over.
 
-    Each replica observes for itself, so the one that showed a plan to its reviewer may have done so a moment earlier.
+    The replica that showed a plan to its reviewer may have done so a moment before its status named it.
     """
+    catch_up(engine, digests)
     if not engine.is_replica:
         return
-    end = time.monotonic() + _BEHIND
+    end = time.monotonic() + _UNWRITTEN
     while True:
         # read first: a view that is published from here on has a higher number, so that the wait below ends
         newest = engine.view.bounds[1]

@@ -63,6 +63,7 @@ def view_of(report: Report, status: Manifest, previous: ApplicationView | None =
         plan=plan,
         verdict=report.verdict,
         seen=report.now,
+        version=resource_version_of(report.manifest),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gitsync.objects.application import parse_application
 from gitsync.objects.change import Action, Change, Difference, FieldDifference, Risk
-from gitsync.objects.keys import HOLD_PREFIX, REQUESTED_OBJECTS, REQUESTED_SYNC
+from gitsync.objects.keys import HOLD_PREFIX, REQUESTED_OBJECTS, REQUESTED_REPAIR, REQUESTED_SYNC
 from gitsync.objects.ref import ref_of
 from gitsync.plan.risk.applications import WIDER
 from gitsync.plan.risk.table import Scope, classify
@@ -126,7 +126,7 @@ def test_finalizers_suspend_and_a_requested_sync_always_ask():
     assert changed.reason.endswith("metadata.finalizers")
     resumed = judged(declared(suspend=False), declared(suspend=True), None, None, "/spec/suspend")
     assert resumed.reason.endswith("spec.suspend")
-    for annotation in (REQUESTED_SYNC, REQUESTED_OBJECTS):
+    for annotation in (REQUESTED_SYNC, REQUESTED_OBJECTS, REQUESTED_REPAIR):
         asked = declared()
         asked["metadata"]["annotations"] = {annotation: "now"}
         assert judged(asked, declared()).reason.endswith(f"[{annotation}]")
