@@ -234,9 +234,17 @@ class Client:
         pool = self._pool_of(api)
         if pool is not None:
             connection = pool.connections._get_conn()
-            if not connection.is_closed:
-                return _exchanged(pool, connection, request, headers, self._read_limit(request))
-            pool.connections._put_conn(connection)
+            if connection.is_closed:
+                pool.connections._put_conn(connection)
+            else:
+                reader = _AnswerReader()
+                try:
+                    return _exchanged(pool, connection, request, headers, self._read_limit(request), reader)
+                except ConnectionError:
+                    # It ended since its last use, such as by a gateway that forgets idle ones: what changes nothing is
+                    # sent again, as urllib3 does.
+                    if request.method != "GET" or reader.has_begun:
+                        raise
         response = self._send(api, request, headers)
         return Answer(response.status, response.headers, response.data)
 
@@ -290,9 +298,15 @@ class Client:
                 self._named = None
 
 
-def _exchanged(pool: _Pool, connection: Any, request: Request, headers: Mapping[str, str], read_limit: float) -> Answer:
+def _exchanged(
+    pool: _Pool,
+    connection: Any,
+    request: Request,
+    headers: Mapping[str, str],
+    read_limit: float,
+    reader: _AnswerReader,
+) -> Answer:
     """Return the answer to a request on an open connection, which goes back to its pool."""
-    reader = _AnswerReader()
     try:
         connection.sock.settimeout(read_limit)
         # in one write: the server gets one TLS record, and is woken once
@@ -326,6 +340,7 @@ class _AnswerReader:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.parts: list[bytes] = []
+        self.has_begun = False
         self.is_complete = False
         self.is_kept = False
         """Whether the connection can take another request."""
@@ -339,6 +354,7 @@ class _AnswerReader:
                 raise ConnectionResetError("the server closed the connection without a whole answer")
             self.is_complete = True
             return
+        self.has_begun = True
         try:
             self._parser.feed_data(content)
         except httptools.HttpParserError as error:

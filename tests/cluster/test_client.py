@@ -229,7 +229,6 @@ def test_an_answer_on_an_open_connection_is_read(canned: CannedServer, tmp_path:
 @pytest.mark.parametrize(
     ("canned", "problem"),
     [
-        pytest.param([[None]], "closed the connection without a whole answer", id="none"),
         pytest.param([[WHOLE[:-1], None]], "closed the connection without a whole answer", id="cut"),
         pytest.param([[CHUNKED, None]], "closed the connection without a whole answer", id="cut in a chunk"),
         pytest.param([[HINT, None]], "closed the connection without a whole answer", id="a hint only"),
@@ -246,6 +245,26 @@ def test_an_answer_that_is_cut_on_an_open_connection_fails(canned: CannedServer,
         client.get("/a")
     assert client.get("/b") == {"b": 2}
     assert canned.connections == 2
+    client.close()
+
+
+@pytest.mark.parametrize("canned", [[[None]]], indirect=True)
+def test_a_read_on_an_open_connection_that_has_ended_is_sent_again(canned: CannedServer, tmp_path: Path) -> None:
+    client = client_of(canned, tmp_path)
+    assert client.get("/open") == {}
+    assert client.get("/b") == {"b": 2}
+    assert canned.connections == 2
+    client.close()
+
+
+@pytest.mark.parametrize("canned", [[[None]]], indirect=True)
+def test_a_write_on_an_open_connection_that_has_ended_is_not_sent_again(canned: CannedServer, tmp_path: Path) -> None:
+    client = client_of(canned, tmp_path)
+    assert client.get("/open") == {}
+    with pytest.raises(ClusterUnavailable, match="closed the connection without a whole answer"):
+        client.send("PUT", "/a", {})
+    assert client.get("/b") == {"b": 2}
+    assert len(canned.requests) == 3
     client.close()
 
 
