@@ -137,6 +137,13 @@ class AppliedStates:
                 self.record(app, ref, declared.objects[ref], declared.origin)
         self._settled = inputs
 
+    def follow(self, inventory: Inventory) -> None:
+        """Forget the states of objects of which an inventory has another: another replica has applied that since."""
+        entries = inventory.entries
+        self._states = {
+            ref: state for ref, state in self._states.items() if ref in entries and entries[ref].applied == state.digest
+        }
+
     def stamped(self, inventory: Inventory) -> Inventory:
         """Return the inventory with the digests of what is remembered, the identical one where it has them."""
         # an object that left the inventory was deleted or released: to apply it again is a change

@@ -73,6 +73,8 @@ class Relay:
         report.commit = Commit(state.fetched)
         # not polled: the other replica decides which commit is followed
         cache.git.commit = state.fetched
+        # what is remembered precedes the inventory only where this replica wrote last
+        cache.plans.applied.follow(state.inventory)
         try:
             rendered = self._desired.load_for(report, cache, Commit(_target_of(state)))
             # not validated: the status reports a commit that is not valid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from gitsync.errors import SourceUnavailable
@@ -13,6 +14,7 @@ from gitsync.state.declarations import Reach
 from gitsync.sync.relay import is_current
 from tests.fakes.engine import KEY, config_map
 from tests.fakes.pipeline import UID, PipelineEngine
+from tests.review_factories import approval
 
 RESYNC = 600.0
 RETRY = 30.0
@@ -63,6 +65,24 @@ def test_a_plan_that_waits_has_the_digest_of_the_owner() -> None:
     assert view.verdict is not None
     assert view.verdict.decision is Decision.HELD
     assert view.verdict == of_owner.verdict
+
+
+def test_what_the_owner_has_applied_is_not_planned_any_more() -> None:
+    engine = owned(**HELD)
+    engine.run_until("Synced")
+    engine.push("c2", config_map("a", x="2"), config_map("b", x="1"))
+    engine.run_until("AwaitingApproval")
+    engine.pipeline.relay(engine.application)
+    # the owner has a memory of its own, and what is remembered here stays
+    remembered = dict(engine.pipeline._relay._caches)
+    engine.records.reviewed = approval(until=engine.clock.now() + timedelta(hours=1))
+    engine.run_until("Synced")
+    engine.pipeline._relay._caches |= remembered
+    engine.pipeline.relay(engine.application)
+    view = shown(engine)
+    assert states(view) == {"a": "Synced", "b": "Synced"}
+    assert view.plan is not None
+    assert (view.plan.writes, view.plan.repairs) == ((), ())
 
 
 def test_drift_is_shown_and_nothing_is_written() -> None:
