@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import selectors
 import shutil
@@ -80,9 +81,10 @@ def require_git() -> None:
 @cache
 def can_leave_out_files() -> bool:
     """Return whether this git can be kept from fetching by itself, without end, what a server left out."""
-    from git import Git  # a render process never asks, and would load all of GitPython
-
-    major, minor, patch, *_ = (*Git().version_info, 0, 0, 0)
+    # Such as `git version 2.39.3 (Apple Git-146)`, or `git version 2.45.0.rc1`. Not by GitPython, which starts git
+    # three times for it, and would stay in the memory of every controller.
+    printed = run(Path(os.devnull), "version", env=environment(())).decode()
+    major, minor, patch, *_ = (*map(int, re.findall(r"\d+", printed.split()[2])), 0, 0, 0)
     first_patch = _WITHOUT_LAZY_FETCHES.get(minor, 0 if minor >= 45 else None)
     return major > 2 or (major == 2 and first_patch is not None and patch >= first_patch)
 

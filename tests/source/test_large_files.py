@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -256,15 +258,25 @@ def test_a_failing_server_has_no_mirror_rebuilt(
 
 @pytest.mark.parametrize(
     ("version", "can"),
-    [((2, 39, 3), False), ((2, 39, 5), True), ((2, 44), False), ((2, 45), True), ((2, 25, 1), False), ((3, 0), True)],
+    [
+        ("2.39.3 (Apple Git-146)", False),
+        ("2.39.5", True),
+        ("2.44", False),
+        ("2.45.0.rc1", True),
+        ("2.25.1", False),
+        ("3.0", True),
+    ],
 )
 def test_git_that_could_fetch_by_itself_without_end_leaves_out_nothing(
-    monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], can: bool
+    monkeypatch: pytest.MonkeyPatch, version: str, can: bool
 ) -> None:
-    class Git:
-        version_info = version
-
-    monkeypatch.setattr("git.Git", Git)
+    monkeypatch.setattr(git_runner, "run", lambda *arguments, **options: f"git version {version}\n".encode())
     git_runner.can_leave_out_files.cache_clear()
     assert git_runner.can_leave_out_files() is can
     git_runner.can_leave_out_files.cache_clear()
+
+
+def test_the_version_of_git_is_read_without_gitpython() -> None:
+    code = "import sys; from gitsync.source.git import can_leave_out_files as c; print(c(), 'git' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout in ("True False\n", "False False\n")
