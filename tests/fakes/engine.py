@@ -129,7 +129,8 @@ class Engine:
         return report
 
     def inputs(self) -> ReconcileInput:
-        inputs = ReconcileInput.parse(self.application, self.clock.now(), self.cache.requested_by)
+        inputs = ReconcileInput.unparsed(self.application, self.clock.now())
+        inputs = inputs.parsed(self.application, self.cache.requested_by)
         return replace(inputs, repair=self.cache.requested_repair)
 
     def target(self) -> Target:
