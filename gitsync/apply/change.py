@@ -34,6 +34,7 @@ class ApplyRequest:
     live object. ``on_result`` is called with each result before its outcome is audited, which may fail.
     ``creates_only``: a CREATE fails, and changes nothing, where an object of its name exists already.
     ``plans_again``: a step whose object changed since it was planned is left to the next plan, and has not failed.
+    ``trigger`` and ``initiator`` are those of the record that the sync gets in the history, empty where it gets none.
     """
 
     app: Application
@@ -44,6 +45,8 @@ class ApplyRequest:
     widen_inventory: Callable[[Mapping[ObjectRef, InventoryEntry]], None]
     health: Callable[[ObjectRef, Manifest], HealthStatus]
     approver: str = ""
+    trigger: str = ""
+    initiator: str = ""
     creates_only: bool = False
     plans_again: bool = False
     on_result: Callable[[StepResult], None] = lambda result: None

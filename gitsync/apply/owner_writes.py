@@ -23,6 +23,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from gitsync.apply.change import ApplyRequest, StepResult
 from gitsync.errors import ClusterUnavailable, Conflict, GitsyncError, RecordUnavailable
@@ -298,7 +299,7 @@ class OwnerWrites:
             approver=request.approver,
             digest=request.plan.digest,
             message=message,
-            details={"differences": to_record(change)} if outcome is Outcome.INTENDED else {},
+            details=_details(request, change) if outcome is Outcome.INTENDED else {},
         )
 
     def distrust(self) -> None:
@@ -395,6 +396,12 @@ def _has_taken_effect(intent: AuditRecord, plan: Plan, observed: Mapping[ObjectR
     if intent.action == Action.HOOK.value:
         return live is not None and annotations_of(live).get(HOOK_RUN, "").startswith(intent.sync)
     return live is not None and all(change.ref != ref for change in plan.outstanding)
+
+
+def _details(request: ApplyRequest, change: Change) -> dict[str, Any]:
+    """Return what only the intent of a write says: its differences, and what a record of its sync has to name."""
+    recorded = {"trigger": request.trigger, "by": request.initiator} if request.trigger else {}
+    return {"differences": to_record(change), **recorded}
 
 
 def _resolved(intent: AuditRecord, is_done: bool, now: datetime) -> AuditRecord:

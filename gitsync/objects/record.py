@@ -80,7 +80,8 @@ class SyncRecord:
     What one sync saw, decided and did; ``id`` is 0 until saved.
 
     ``application`` is ``namespace/name``; ``trigger`` is one of commit, drift, manual, retry, rollback, post-sync,
-    delete. It never contains values of Secrets.
+    delete. ``sync`` is that of the audit records of its writes, empty for one that wrote nothing. It never contains
+    values of Secrets.
     """
 
     application: str
@@ -96,6 +97,7 @@ class SyncRecord:
     steps: tuple[Step, ...] = ()
     initiator: str = "automated"
     approver: str = ""
+    sync: str = ""
     id: int = 0
 
 

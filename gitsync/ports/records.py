@@ -47,7 +47,7 @@ class Records(Reviews, Protocol):
 
     def save(self, record: SyncRecord, *, keep: int = 0) -> SyncRecord:
         """
-        Keep the record of a sync; return it with its id.
+        Keep the record of a sync; return it with its id, or the one of the same ``sync`` that is kept already.
 
         Of the records of its Application only the newest ``keep`` stay (0: all); the audit is kept.
         """

@@ -65,7 +65,7 @@ def append(connection: Connection, records: Iterable[AuditRecord]) -> AuditRecor
     if not bodies:
         return None
     # before the bodies are hashed: another writer may move the head until the row is locked
-    length, head = _locked(connection)
+    length, head = lock(connection)
     rows = []
     for record, body in bodies:
         length += 1
@@ -89,7 +89,7 @@ def append(connection: Connection, records: Iterable[AuditRecord]) -> AuditRecor
     return replace(bodies[-1][0], id=length, previous=previous, hash=head)
 
 
-def _locked(connection: Connection) -> tuple[int, str]:
+def lock(connection: Connection) -> tuple[int, str]:
     """Return length and head; taking the row first makes writers of several replicas follow each other."""
     length, head = connection.execute(_LOCK).one()
     return int(length), str(head)
@@ -107,7 +107,7 @@ def trim(connection: Connection, now: datetime, oldest: datetime | None, keep: i
 
     The first unresolved write and what follows it stay. Return how many were cut off, and the link that says so.
     """
-    length, _ = _locked(connection)
+    length, _ = lock(connection)
     first = connection.execute(select(func.min(AUDIT.c.id))).scalar()
     if first is None:
         return 0, None

@@ -17,7 +17,17 @@ from gitsync.objects.change import Review, Risk
 from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.ports import Advice
 from gitsync.record import reviews
-from gitsync.record.audit_chain import AUDIT_COLUMNS, AuditHeads, append, broken, lost, record_of, trim, unresolved
+from gitsync.record.audit_chain import (
+    AUDIT_COLUMNS,
+    AuditHeads,
+    append,
+    broken,
+    lock,
+    lost,
+    record_of,
+    trim,
+    unresolved,
+)
 from gitsync.record.database import GroupCommit, RecordDatabase
 from gitsync.record.tables import ADVICE, AUDIT, HISTORY, history_body, history_record
 
@@ -38,6 +48,7 @@ _NEWEST_DROPPED = (
     .scalar_subquery()
 )
 _TRIM = delete(HISTORY).where(_OF_HISTORY, HISTORY.c.id <= _NEWEST_DROPPED)
+_OF_SYNC = select(HISTORY.c.id, HISTORY.c.body).where(_OF_HISTORY, HISTORY.c.body.like(bindparam("member"))).limit(1)
 _NEWEST = (
     select(*AUDIT_COLUMNS).where(AUDIT.c.application == bindparam("application")).order_by(AUDIT.c.id.desc()).limit(1)
 )
@@ -66,21 +77,25 @@ class SqlRecords:
             self._keep_head(self._commits.run(partial(append, records=links)))
 
     def save(self, record: SyncRecord, *, keep: int = 0) -> SyncRecord:
-        """Keep the record of a sync, and of its Application the newest ``keep``; return it with its id."""
+        """Keep the record of a sync once, and of its Application the newest ``keep``; return it with its id."""
         application = record.application
         members = {"application": application, "body": history_body(record)}
 
-        def write(connection: Connection) -> int:
-            id: int = connection.execute(_SAVE, members).scalar_one()
+        def write(connection: Connection) -> tuple[SyncRecord, bool]:
+            known = _of_sync(connection, record)
+            if known is not None:
+                return known, False
+            id = int(connection.execute(_SAVE, members).scalar_one())
             if keep > 0:
                 # in the same transaction: a crash leaves neither too many nor too few
                 connection.execute(_TRIM, {"application": application, "keep": keep})
-            return id
+            return replace(record, id=id), True
 
-        id = self._commits.run(write)
+        saved, is_new = self._commits.run(write)
         # after the commit: a write that failed is not a sync that ended
-        count(record)
-        return replace(record, id=int(id))
+        if is_new:
+            count(record)
+        return saved
 
     def mark_failed(self, application: str, commit: str, message: str) -> None:
         """Turn the newest successful sync of a commit into a failed one; see the port."""
@@ -247,6 +262,18 @@ _DURATION = Histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600),
 )
 _STEPS = Counter("gitsync_sync_steps", "Objects written by syncs", ["action", "outcome"])
+
+
+def _of_sync(connection: Connection, record: SyncRecord) -> SyncRecord | None:
+    """Return the record of the same sync that is kept already; until the transaction ends, no other one is saved."""
+    if not record.sync:
+        return None
+    # two replicas may record one sync: that which wrote it, and that which took the Application over
+    lock(connection)
+    # the start of the id: the late part of a slow repair has the id of the repair with an addition
+    members = {"application": record.application, "member": f'%"sync":"{record.sync}%'}
+    row = connection.execute(_OF_SYNC, members).first()
+    return history_record(*row) if row is not None else None
 
 
 def count(record: SyncRecord) -> None:

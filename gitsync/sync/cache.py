@@ -61,8 +61,6 @@ class Operation:
     """Why it failed, empty for a success, None while it runs; one that has ended only lacks its record."""
     conflicts: int = 0
     """How many runs met an object that had changed since it was planned."""
-    was_saved: bool = False
-    """Whether its record was sent to the database, so that it may be stored although no answer came."""
 
 
 @dataclass(slots=True)
@@ -245,6 +243,8 @@ class ExecutionCache:
     """The monotonic time of the next attempt to replace the Pods of a workload, or a Pod."""
     hook_cleanup_due: float = float("-inf")
     """Monotonic time of the next attempt to delete leftover hooks."""
+    unrecorded: tuple[str, ...] = ()
+    """The syncs, oldest first, by which an earlier process wrote and whose records it may not have saved."""
     is_operation_restored: bool = False
     """Whether an operation interrupted by a crash has been restored since start-up."""
 

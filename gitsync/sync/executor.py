@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from gitsync.apply.change import ApplyProgress, ApplyRequest, StepResult
 from gitsync.apply.execute import Applier
@@ -18,7 +18,7 @@ from gitsync.objects.health import Health
 from gitsync.objects.inventory import InventoryEntry
 from gitsync.objects.manifest import metadata_of
 from gitsync.objects.options import HookPhase, Reconcile
-from gitsync.objects.record import Outcome, SyncRecord
+from gitsync.objects.record import AuditFilter, AuditHead, AuditRecord, Outcome, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.hook_needs import is_needed_by_hooks
 from gitsync.plan.order import POST_SYNC
@@ -27,7 +27,14 @@ from gitsync.state.declarations import Declarations, branch_of
 from gitsync.sync.cache import ExecutionCache, Operation, ReconcileCache, RetryState
 from gitsync.sync.input import ReconcileInput
 from gitsync.sync.observe import created_namespace, health_of
-from gitsync.sync.operation import Ending, operation_from_status, operation_to_status, record_steps, save_record
+from gitsync.sync.operation import (
+    Ending,
+    operation_from_status,
+    operation_to_status,
+    record_steps,
+    save_record,
+    unrecorded_sync,
+)
 from gitsync.sync.planner import Planned
 
 StoreInventory = Callable[[Mapping[ObjectRef, InventoryEntry], Mapping[str, Any]], None]
@@ -164,21 +171,62 @@ class SyncExecutor:
         """
         Before the first plan after a start, note what was written since the status: it has older states of that.
 
-        Without that the writes of a sync that a crash interrupted would be taken for changes by others.
+        Without that the writes of a sync that a crash interrupted would be taken for changes by others, and it would
+        lack its record, see ``record_interrupted``.
         """
-        head = inputs.state.audit
-        if cache.execution.is_operation_restored or head is None:
+        if cache.execution.is_operation_restored:
             return
+        head = inputs.state.audit
         newest = self._records.head(inputs.app.key)
         # most often nothing was written, which one small query tells
-        page_end = newest.id + 1 if newest is not None and newest.id > head.id else 0
-        while page_end > head.id + 1:
-            records = self._records.audit_records(
-                inputs.app.key, limit=_PAGE, before=page_end, outcome=Outcome.INTENDED.value
-            )
-            since = [record for record in records if record.id > head.id]
-            cache.plans.applied.begin(ObjectRef.from_path(intent.resource) for intent in since)
+        if newest is None or (head is not None and newest.id <= head.id):
+            return
+        newest_first: dict[str, None] = {}
+        for intents in self._links(inputs.app.key, head, newest, outcome=Outcome.INTENDED.value):
+            # without a head no sync has ended, and the status has no state
+            if head is not None:
+                cache.plans.applied.begin(ObjectRef.from_path(intent.resource) for intent in intents)
+            # others have no record in the history
+            newest_first |= dict.fromkeys(intent.sync for intent in intents if "trigger" in intent.details)
+        # what the status keeps is continued, and recorded at its end
+        newest_first.pop(str(inputs.state.operation.get("id", "")), None)
+        if newest_first:
+            # a sync without a success may have no record on purpose, since it failed as the one before
+            succeeded = self._links(inputs.app.key, head, newest, outcome=Outcome.SUCCEEDED.value)
+            may_have = {link.sync for links in (*succeeded, self._records.unresolved(inputs.app.key)) for link in links}
+            cache.execution.unrecorded = tuple(sync for sync in reversed(newest_first) if sync in may_have)
+
+    def _links(
+        self, application: str, head: AuditHead | None, newest: AuditHead | None, **wanted: Unpack[AuditFilter]
+    ) -> Iterator[list[AuditRecord]]:
+        """Yield the links about an Application after a head and until the newest one, newest first, page by page."""
+        after = head.id if head is not None else 0
+        page_end = newest.id + 1 if newest is not None else 0
+        while page_end > after + 1:
+            links = self._records.audit_records(application, limit=_PAGE, before=page_end, **wanted)
+            since = [link for link in links if link.id > after]
+            yield since
             page_end = since[-1].id if len(since) == _PAGE else 0
+
+    def record_interrupted(self, planned: Planned, cache: ExecutionCache) -> SyncRecord | None:
+        """
+        Save the records of syncs that an earlier process, or another replica, made and did not record; return the last.
+
+        Called once the audit has the outcomes of their writes. A record that was saved meanwhile is the one.
+        """
+        record = None
+        key = planned.app.key
+        while cache.unrecorded:
+            pages = self._links(key, None, self._records.head(key), sync=cache.unrecorded[0])
+            links = [link for page in pages for link in page][::-1]
+            wanted = unrecorded_sync(planned.app, links, planned.target.commit)
+            if wanted is None:
+                return record  # a write is still unresolved
+            # the outcomes of writes without an answer are known now
+            if any(step.outcome is Outcome.SUCCEEDED for step in wanted.steps):
+                record = self._records.save(wanted, keep=planned.app.history_limit)
+            cache.unrecorded = cache.unrecorded[1:]
+        return record
 
     def restore(self, planned: Planned, cache: ExecutionCache) -> None:
         """At the first reconcile after a start, restore the operation that a crash interrupted."""
@@ -327,6 +375,8 @@ class SyncExecutor:
             widen,
             lambda ref, manifest: health_of(ref, manifest, self._live, app),
             approver=operation.approver if operation is not None else "",
+            trigger=operation.trigger if operation is not None else "",
+            initiator=operation.initiator if operation is not None else "",
             on_result=record,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,11 +11,11 @@ import orjson
 
 from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import HookRun, HookRuns, is_hook
-from gitsync.errors import one_line
+from gitsync.errors import counted, one_line
 from gitsync.objects.application import Application
-from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference, Plan
+from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference, Plan, Risk
 from gitsync.objects.options import HookPhase
-from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.display import whole_object
 from gitsync.plan.mask import difference_record, mask_change, to_record
@@ -155,7 +155,7 @@ def save_record(operation: Operation, app: Application, records: Records, ending
         trigger=operation.trigger,
         started=operation.started,
         duration_ms=ending.duration_ms,
-        outcome=Outcome.SUPERSEDED if ending.superseded else _outcome(operation, message),
+        outcome=Outcome.SUPERSEDED if ending.superseded else _outcome(operation.steps.values(), message),
         risk=plan.risk.value,
         digest=plan.digest,
         explanation=f"{why}. {plan.explanation}" if why else plan.explanation,
@@ -163,29 +163,64 @@ def save_record(operation: Operation, app: Application, records: Records, ending
         steps=tuple(operation.steps.values()),
         initiator=operation.initiator,
         approver=operation.approver,
+        sync=operation.id,
     )
-    # the record may have been stored although the connection broke before its answer
-    record = _saved_before(wanted, records) if operation.was_saved else None
-    if record is None:
-        operation.was_saved = True
-        record = records.save(wanted, keep=app.history_limit)
-    return record
+    return records.save(wanted, keep=app.history_limit)
 
 
-def _saved_before(wanted: SyncRecord, records: Records) -> SyncRecord | None:
-    """Return the newest record of the Application if it is this one."""
-    saved = records.history(wanted.application, limit=1)
-    return saved[0] if saved and _identity(saved[0]) == _identity(wanted) else None
+def unrecorded_sync(app: Application, links: Sequence[AuditRecord], commit: Commit) -> SyncRecord | None:
+    """
+    Return the record of a sync, from its links of the audit: its process ended, or lost its Lease, before it saved one.
+
+    ``links`` are all of them, oldest first, and ``commit`` is the one that the Application follows. None where a write
+    has no outcome yet.
+    """
+    # by resource, the last of each: a step is tried again within a sync
+    intents = {link.resource: link for link in links if link.outcome is Outcome.INTENDED}
+    outcomes = {link.resource: link for link in links if link.outcome is not Outcome.INTENDED}
+    if any(path not in outcomes or outcomes[path].id < intent.id for path, intent in intents.items()):
+        return None
+    first = next(link for link in links if link.outcome is Outcome.INTENDED)
+    steps = tuple(_audited_step(intent, outcomes[path]) for path, intent in intents.items())
+    failed = next((step for step in steps if step.outcome is Outcome.FAILED), None)
+    message = f"{ObjectRef.from_path(failed.ref)}: {failed.message}" if failed is not None else ""
+    outcome = _outcome(steps, message)
+    if outcome is Outcome.SUCCEEDED and len(steps) < first.plan_steps:
+        outcome = Outcome.SUPERSEDED
+        message = f"interrupted after {len(steps)} of {counted(first.plan_steps, 'step')}"
+    return SyncRecord(
+        application=app.key,
+        # the audit has no message of a commit
+        commit=commit if commit.id == first.commit else Commit(first.commit, first.author),
+        trigger=str(first.details["trigger"]),
+        started=first.timestamp,
+        duration_ms=round((links[-1].timestamp - first.timestamp).total_seconds() * 1000),
+        outcome=outcome,
+        risk=max((step.risk for step in steps), key=lambda risk: Risk(risk).level),
+        digest=first.digest,
+        explanation="Recorded from the audit, since the process that wrote it ended before.",
+        message=message,
+        steps=steps,
+        initiator=str(first.details["by"]),
+        approver=first.approver,
+        sync=first.sync,
+    )
 
 
-def _identity(record: SyncRecord) -> tuple[object, ...]:
-    # without duration and ids, which differ between two attempts to save one sync
-    steps = [(step.ref, step.action, step.outcome) for step in record.steps]
-    return record.started, record.trigger, record.outcome, record.message, steps
+def _audited_step(intent: AuditRecord, outcome: AuditRecord) -> Step:
+    return Step(
+        ref=intent.resource,
+        action=intent.action,
+        risk=intent.risk_level,
+        reason=intent.reasoning,
+        outcome=outcome.outcome,
+        message="" if outcome.outcome is Outcome.SUCCEEDED else outcome.message,
+        differences=tuple(intent.details.get("differences", ())),
+    )
 
 
-def _outcome(operation: Operation, message: str) -> Outcome:
-    outcomes = {step.outcome for step in operation.steps.values()}
+def _outcome(steps: Iterable[Step], message: str) -> Outcome:
+    outcomes = {step.outcome for step in steps}
     if Outcome.FAILED in outcomes:
         return Outcome.PARTIAL if Outcome.SUCCEEDED in outcomes else Outcome.FAILED
     return Outcome.FAILED if message else Outcome.SUCCEEDED

@@ -182,7 +182,7 @@ class Pipeline:
             report.fail(unexpected_error(fault, report.app.key))
         report.timer.enter(_RECORD)
         try:
-            result = self._record(report, is_deleted=is_deleted)
+            result = self._record(report, cache, is_deleted=is_deleted)
             settled = Settled.after(report)
             # an unresolved write may take effect any time, which a comparison of single objects would miss
             if settled is not None and self._writes.of(report.app.key).are_resolved:
@@ -379,7 +379,7 @@ class Pipeline:
         report.record = result.record or report.record
         report.requeue_in(result.requeue_after)
 
-    def _record(self, report: Report, *, is_deleted: bool) -> SyncResult:
+    def _record(self, report: Report, cache: ReconcileCache, *, is_deleted: bool) -> SyncResult:
         """Publish the report and write the status if it changed."""
         key = report.app.key
         # before the status is written, which may fail: no other Application waits for that
@@ -396,7 +396,7 @@ class Pipeline:
             self._state.enqueue(dependency)  # from now on it reports each commit
         if not is_deleted:
             self._audit_refusal(report)
-            self._keep_audit_head(report)
+            self._keep_audit_head(report, cache)
             views = self._state.views
             previous = views.application(key)
             report.last_observed = previous.seen if previous is not None else None
@@ -428,8 +428,11 @@ class Pipeline:
             except RecordUnavailable as error:
                 report.fail(error)
 
-    def _keep_audit_head(self, report: Report) -> None:
+    def _keep_audit_head(self, report: Report, cache: ReconcileCache) -> None:
         """Keep the newest link about the Application in its status, outside the database, when a sync has ended."""
+        # after a crash, what was written after the head is searched for syncs without a record
+        if cache.execution.operation is not None:
+            return
         if report.record is not None or report.state.audit is None:
             # lost: a newer head; the older one in the status stays valid, and a later sync replaces it
             with suppress(RecordUnavailable):

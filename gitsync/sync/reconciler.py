@@ -217,6 +217,8 @@ class Reconciler:
         finished = self._executor.finish_ended(planned, cache.execution)
         report.record = finished or self._executor.supersede(planned, cache.execution, trigger) or report.record
         self._resolve(planned)
+        # after the outcomes, which it reads; a sync that was begun since is newer
+        report.record = report.record or self._executor.record_interrupted(planned, cache.execution)
         return planned
 
     def _resolve(self, planned: Planned) -> None:

@@ -133,7 +133,8 @@ class Repairer:
             self._record(
                 app,
                 cache,
-                replace(operation, steps={}, was_saved=False),
+                # what was answered in time is recorded under the id of the operation itself
+                replace(operation, steps={}, id=f"{operation.id}-{uuid.uuid4().hex[:4]}"),
                 [result for other, result in answered if other is operation],
             )
             for operation in operations.values()
@@ -234,6 +235,8 @@ class Repairer:
             planned.observation.versions,
             widen,
             lambda ref, manifest: health_of(ref, manifest, self._live, app),
+            trigger=operation.trigger,
+            initiator=operation.initiator,
             on_result=remember,
         )
 

@@ -96,6 +96,8 @@ class Replacer:
             {**planned.observation.versions, **pods},
             widen,
             lambda ref, manifest: health_of(ref, manifest, self._live, app),
+            trigger=operation.trigger,
+            initiator=operation.initiator,
         )
 
 

@@ -312,6 +312,9 @@ class FakeRecords:
     def save(self, record: SyncRecord, *, keep: int = 0) -> SyncRecord:
         if self.save_error is not None:
             raise self.save_error
+        known = [saved for saved in self.syncs if record.sync and saved.sync == record.sync]
+        if known:
+            return known[0]
         self.syncs.append(replace(record, id=len(self.syncs) + 1))
         return self.syncs[-1]
 

@@ -75,6 +75,16 @@ def test_saving_keeps_the_newest_records_of_the_application(records: SqlRecords)
     assert len(records.history("gitsync/prod")) == 1
 
 
+def test_a_sync_is_recorded_once_by_whichever_replica(records: SqlRecords) -> None:
+    first = records.save(replace(sync_record(), sync="abc"))
+    assert records.save(replace(sync_record(), sync="abc", message="by another replica")) == first
+    late = records.save(replace(sync_record(), sync="abc-late"))
+    other = records.save(replace(sync_record("gitsync/prod"), sync="abc"))
+    # without writes there is nothing to tell two apart by
+    unwritten = [records.save(sync_record()) for _ in range(2)]
+    assert records.history() == (unwritten[1], unwritten[0], other, late, first)
+
+
 def test_a_long_audit_is_appended_in_parts(records: SqlRecords) -> None:
     """The records of a plan of thousands are not in memory at once, and form one chain."""
     appended: list[int] = []
