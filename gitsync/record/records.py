@@ -48,7 +48,9 @@ _NEWEST_DROPPED = (
     .scalar_subquery()
 )
 _TRIM = delete(HISTORY).where(_OF_HISTORY, HISTORY.c.id <= _NEWEST_DROPPED)
-_OF_SYNC = select(HISTORY.c.id, HISTORY.c.body).where(_OF_HISTORY, HISTORY.c.body.like(bindparam("member"))).limit(1)
+# The other replica saved its record a moment ago: bodies of a large Application are not searched to the oldest one.
+_RECENT = select(HISTORY.c.id, HISTORY.c.body).where(_OF_HISTORY).order_by(HISTORY.c.id.desc()).limit(5).subquery()
+_OF_SYNC = select(_RECENT).where(_RECENT.c.body.like(bindparam("member"))).limit(1)
 _NEWEST = (
     select(*AUDIT_COLUMNS).where(AUDIT.c.application == bindparam("application")).order_by(AUDIT.c.id.desc()).limit(1)
 )
