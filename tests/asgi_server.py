@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import select
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,8 @@ from typing import Any, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp
+
+from tests.waiting import is_readable
 
 _CHUNK = 1 << 16
 T = TypeVar("T")
@@ -52,7 +53,7 @@ class Served:
                 connection.putheader(name, value)
             connection.endheaders()
             for start in range(0, len(body), _CHUNK):
-                if select.select([connection.sock], [], [], 0)[0]:
+                if is_readable(connection.sock):
                     break
                 connection.send(body[start : start + _CHUNK])
             response = connection.getresponse()

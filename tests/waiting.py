@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -32,6 +34,13 @@ def until(
             raise AssertionError(f"not within {limit:.0f} s: {describe()}")
         time.sleep(0.02)
     return value
+
+
+def is_readable(connection: socket.socket) -> bool:
+    """Return whether something can be read without waiting."""
+    poll = select.poll()  # select.select raises from descriptor 1,024 on, which a worker of the suite reaches
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def never(condition: Callable[[], Any], seconds: float) -> None:

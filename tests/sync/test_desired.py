@@ -97,7 +97,8 @@ class World:
         return self.desired.load(self.inputs(), self.cache, Commit(commit))
 
     def inputs(self) -> ReconcileInput:
-        return ReconcileInput.parse(self.manifest, FakeClock().now(), self.cache.requested_by)
+        inputs = ReconcileInput.unparsed(self.manifest, FakeClock().now())
+        return inputs.parsed(self.manifest, self.cache.requested_by)
 
     def last_change(self, commit: str) -> str:
         return self.desired.last_change(self.inputs(), self.cache, Commit(commit)).id
