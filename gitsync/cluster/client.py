@@ -329,7 +329,8 @@ def _message(pool: _Pool, request: Request, headers: Mapping[str, str]) -> bytes
     lines = [f"{request.method} {pool.prefix}{request.target} HTTP/1.1", *map(": ".join, fields.items())]
     # a line break in the name of an object or a user would begin another header, or another request
     if not all(map(str.isprintable, lines)):
-        raise ValueError(f"control character in {lines}")
+        # without the headers, of which one is the token
+        raise ValueError(f"control character in the headers of {request.method} {request.path!r}")
     return "\r\n".join((*lines, "", "")).encode("latin-1") + (content or b"")
 
 

@@ -370,7 +370,9 @@ class ApplicationController(BaseController[str]):
             if _differ(old, new, REQUESTED_REPAIR):
                 # where another replica owns it, the relay drops the request
                 repair = RepairRequest.from_annotation(annotations_of(new).get(REQUESTED_REPAIR, ""))
-                self._pipeline.request_repair(uid_of(new), repair)
+                # one that was taken away requests nothing, and must not replace who requests what is pending
+                if repair.refs:
+                    self._pipeline.request_repair(uid_of(new), repair)
         if new is not None:
             # at once: an object that another Application gives up in the same commit waits for this one
             self._state.declarations.register(key, Reach.of(new))

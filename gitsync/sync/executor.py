@@ -219,12 +219,14 @@ class SyncExecutor:
         while cache.unrecorded:
             pages = self._links(key, None, self._records.head(key), sync=cache.unrecorded[0])
             links = [link for page in pages for link in page][::-1]
-            wanted = unrecorded_sync(planned.app, links, planned.target.commit)
-            if wanted is None:
-                return record  # a write is still unresolved
-            # the outcomes of writes without an answer are known now
-            if any(step.outcome is Outcome.SUCCEEDED for step in wanted.steps):
-                record = self._records.save(wanted, keep=planned.app.history_limit)
+            # else retention dropped its intents since the start, and what it did is not known any more
+            if any(link.outcome is Outcome.INTENDED for link in links):
+                wanted = unrecorded_sync(planned.app, links, planned.target.commit)
+                if wanted is None:
+                    return record  # a write is still unresolved
+                # the outcomes of writes without an answer are known now
+                if any(step.outcome is Outcome.SUCCEEDED for step in wanted.steps):
+                    record = self._records.save(wanted, keep=planned.app.history_limit)
             cache.unrecorded = cache.unrecorded[1:]
         return record
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gitsync.objects.keys import API_VERSION, GIT_PUSHED, PUSH_MANAGER
-from gitsync.sync.input import ReconcileInput
+from gitsync.objects.keys import API_VERSION, GIT_PUSHED, PUSH_MANAGER, REQUESTED_REPAIR
+from gitsync.objects.ref import ObjectRef
+from gitsync.sync.input import ReconcileInput, RepairRequest
+from gitsync.sync.pipeline import Pipeline
 from gitsync.sync.planner import Planned, Planner
 from gitsync.sync.status.report import Report
 from tests.flow.environment import NAMESPACE, World
@@ -209,7 +211,27 @@ def test_a_push_that_another_replica_passes_on_polls_git_and_writes_no_status_fo
     world.synced(second)
 
 
-def annotate(world: World, annotation: str) -> None:
-    """Annotate the Application as another replica does."""
-    metadata = {"name": "shop", "namespace": NAMESPACE, "annotations": {annotation: str(time.time())}}
+def test_a_repair_request_that_is_taken_away_or_unreadable_requests_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would replace the name of the user who requests what is pending."""
+    world.application(sync={"interval": "1h"})
+    world.start()
+    world.synced(world.repo.commit("first", {"shop/a.yaml": config_map("a", x="1")}))
+    requested: list[RepairRequest] = []
+    monkeypatch.setattr(Pipeline, "request_repair", lambda self, uid, request: requested.append(request))
+    first, last = (RepairRequest(frozenset({ObjectRef("", "ConfigMap", "shop", name)}), "ada") for name in "ab")
+    annotate(world, REQUESTED_REPAIR, first.to_annotation("1"))
+    until(lambda: requested)
+    annotate(world, REQUESTED_REPAIR, "not a request")
+    annotate(world, REQUESTED_REPAIR, None)
+    annotate(world, REQUESTED_REPAIR, last.to_annotation("2"))
+    until(lambda: last in requested)
+    assert requested == [first, last]
+
+
+def annotate(world: World, annotation: str, value: str | None = "") -> None:
+    """Annotate the Application as another replica does, by default with a new text; None takes it away."""
+    annotations = {annotation: value or str(time.time())} if value is not None else {}
+    metadata = {"name": "shop", "namespace": NAMESPACE, "annotations": annotations}
     world.apply({"apiVersion": API_VERSION, "kind": "Application", "metadata": metadata}, manager=PUSH_MANAGER)

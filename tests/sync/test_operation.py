@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gitsync.objects.phase import Phase
 from gitsync.objects.record import AuditRecord, Commit, Outcome
 from gitsync.sync.operation import unrecorded_sync
+from tests.fakes.engine import Engine, config_map
 from tests.plan.factories import application
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
@@ -86,3 +88,11 @@ def test_there_is_none_while_a_write_is_unresolved() -> None:
     again = replace(made[0], id=9)
     assert unrecorded_sync(application(), [*made[:2], again], NEWEST) is None
     assert unrecorded_sync(application(), [*made[:2], again, replace(made[1], id=10)], NEWEST) is not None
+
+
+def test_a_sync_whose_intents_were_dropped_since_the_start_is_not_searched_again() -> None:
+    engine = Engine()
+    engine.sync("c1", config_map("a", x="1"))
+    engine.cache.execution.unrecorded = ("gone",)
+    assert engine.sync("c2", config_map("a", x="2")).outcome.phase is Phase.SYNCED
+    assert engine.cache.execution.unrecorded == ()
