@@ -8,7 +8,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 
 from gitsync.agents.keys import APPROVE
 from gitsync.controllers.base import DEBOUNCE, BaseController, Workers, is_renewal
@@ -86,8 +85,7 @@ class ApplicationController(BaseController[str]):
             # before the first reconcile: prunes of one Application wait for what the others declare
             self._state.declarations.register(_key(manifest), Reach.of(manifest))
             self._repositories.set(_key(manifest), source_urls(manifest))
-        # urgent: a user waits for what was pushed
-        self._watcher.start(partial(self._queue.add, urgent=True))
+        self._watcher.start(lambda key, is_urgent: self._queue.add(key, urgent=is_urgent))
 
     def stop(self) -> None:
         """Stop after running reconciles have ended."""

@@ -123,7 +123,8 @@ class Fetcher:
             self._poll(inputs, cache, now)
             wait = cache.next_poll - now
         since = now - _max_age(inputs, cache, now)
-        query = Query(inputs.app, credentials, since, cache)
+        is_awaited = cache.commit or inputs.is_requested or cache.notified_at is not None
+        query = Query(inputs.app, credentials, since, cache, "" if is_awaited else inputs.state.fetched_for(inputs.app))
         return Polled(cache.commit, cache.poll_error, max(wait, _SHORTEST_WAIT), query, is_due)
 
     def checkout(self, inputs: ReconcileInput, cache: GitCache) -> Commit:

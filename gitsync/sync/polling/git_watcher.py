@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from random import random
 
 from gitsync.errors import GitsyncError, detached
@@ -37,6 +39,8 @@ class Query:
     credentials: Credentials
     since: float
     cache: GitCache
+    reported: str = ""
+    """The commit in the status of an Application that only checks it, as after a restart; empty where one waits."""
 
 
 class GitWatcher:
@@ -55,7 +59,7 @@ class GitWatcher:
         self._declarations = declarations
         self._clock = clock
         self._random = random
-        self._enqueue_application: Callable[[str], None] = lambda key: None
+        self._enqueue_application: Callable[[str, bool], None] = lambda key, is_urgent: None
         self._routes: list[Callable[[str], bool]] = []
         # one key for each URL: Applications of a repository share the query, and the queue never runs a key twice at a
         # time
@@ -69,8 +73,8 @@ class GitWatcher:
         self._notified: set[str] = set()
         self._hosts = GitHosts(clock, unproven=_UNPROVEN)
 
-    def start(self, enqueue: Callable[[str], None]) -> None:
-        """Start querying; ``enqueue`` is called with the Applications that have to reconcile."""
+    def start(self, enqueue: Callable[[str, bool], None]) -> None:
+        """Start querying; ``enqueue`` gets each Application that has to reconcile, and whether it is urgent."""
         self._enqueue_application = enqueue
         self._controller.start()
 
@@ -191,12 +195,15 @@ class GitWatcher:
             # a copy: answers are written without the lock, while other Applications ask
             queries = dict(self._queries.get(url, {}))
         known: dict[BranchKey, str] = {}
+        folders = ChangedFolders(self._source)
         # the newest demand first: its answer is new enough for the others
         for key, query in sorted(queries.items(), key=lambda item: item[1].since, reverse=True):
             source = query.app.source
-            query.cache.answer = GitAnswer(source.repo_url, source.revision, self._answer(query, known))
+            answer = self._answer(query, known)
+            query.cache.answer = GitAnswer(source.repo_url, source.revision, answer)
             self._remove_query(url, key, query)
-            self._enqueue(key)
+            # after a restart all ask, and users wait for what was pushed meanwhile
+            self._enqueue(key, is_urgent=folders.may_concern(query, answer))
 
     def _answer(self, query: Query, known: dict[BranchKey, str]) -> str | GitsyncError:
         """Return the answer to a query; one for all queries of a branch, but an error for each."""
@@ -290,9 +297,9 @@ class GitWatcher:
             for key in set(branch.at(old_commit)).difference(affected):
                 self._skip(branch, branch.behind[key], commit)
 
-    def _enqueue(self, key: str) -> None:
+    def _enqueue(self, key: str, *, is_urgent: bool = True) -> None:
         if not any(enqueue(key) for enqueue in self._routes):
-            self._enqueue_application(key)
+            self._enqueue_application(key, is_urgent)
 
     def _wake(self, follower: Follower, commit: str) -> None:
         source = follower.app.source
@@ -318,3 +325,38 @@ class GitWatcher:
             commit = self._source.resolve(source, credentials, max_age=max(now - since, 0.0))
             self._source.fetch(source, credentials, commit, max_age=max(now - since, 0.0))
         return commit
+
+
+class ChangedFolders:
+    """
+    Judge which answers may concern their Applications by folders alone, for those of which nothing is rendered yet.
+
+    It decides an order only: what is rendered of another folder, such as a base, is found by the reconcile.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._folders: dict[tuple[str, str, str], frozenset[str] | None] = {}
+
+    def may_concern(self, query: Query, answer: str | GitsyncError) -> bool:
+        """Whether an answer may change an Application; False only where no file below its folders differs."""
+        source = query.app.source
+        if not query.reported or isinstance(answer, GitsyncError) or len(source.parts) > 1:
+            return True
+        if query.reported == answer:
+            return False
+        pair = (source.repo_url, query.reported, answer)
+        if pair not in self._folders:
+            self._folders[pair] = self._of(source, query.reported, answer)
+        folders = self._folders[pair]
+        return folders is None or posixpath.normpath(source.path) in folders
+
+    def _of(self, source: GitSource, earlier: str, later: str) -> frozenset[str] | None:
+        """Return the folders below which two commits differ, None where that is not known."""
+        try:
+            paths = self._source.changed_paths(source, earlier, later)
+        except Exception:  # the reconcile meets it too, and reports it
+            return None
+        if paths is None:
+            return None
+        return frozenset(str(folder) for path in paths for folder in PurePosixPath(path).parents)

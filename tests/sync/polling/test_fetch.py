@@ -29,7 +29,7 @@ from gitsync.cluster.client import Client, Connection
 from gitsync.cluster.kubernetes import KubernetesCluster
 from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceUnavailable, UnexpectedError
 from gitsync.objects.application import parse_application
-from gitsync.objects.keys import GIT_URLS
+from gitsync.objects.keys import GIT_URLS, REQUESTED_SYNC
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.record import Commit, joined_commits
 from gitsync.objects.signers import Signer, Trust
@@ -324,6 +324,27 @@ def test_no_request_is_sent_before_the_delay_that_a_server_asks_for(site: Site) 
     assert site.fetch(fetcher).id == commit
 
 
+def test_only_a_query_that_nobody_waits_for_names_the_reported_commit(site: Site) -> None:
+    commit = site.repo.commit({"x/a.yaml": "a: 1"})
+    source = {"repoURL": site.git.url("origin.git"), "path": "x"}
+    manifest = {"status": {"revision": {"fetched": commit}}, "metadata": META, "spec": {"source": source}}
+    request = {**META, "annotations": {REQUESTED_SYNC: "now"}}
+    inputs = {
+        "restarted": ReconcileInput.parse(manifest, site.clock.now()),
+        "new": ReconcileInput.parse({**manifest, "status": {}}, site.clock.now()),
+        "requested": ReconcileInput.parse({**manifest, "metadata": request}, site.clock.now()),
+    }
+    fetcher = site.make()
+
+    def reported(name: str, cache: GitCache) -> str:
+        return fetcher.poll(inputs[name], cache, waits=False).query.reported
+
+    assert {name: reported(name, GitCache()) for name in inputs} == {"restarted": commit, "new": "", "requested": ""}
+    assert reported("restarted", GitCache(notified_at=0.0)) == "", "of a push"
+    fetcher.poll(inputs["restarted"], site.cache)
+    assert reported("restarted", site.cache) == "", "of a poll"
+
+
 def test_a_server_cannot_stop_the_polls_for_a_day(site: Site) -> None:
     site.repo.commit({"x/a.yaml": "a: 1"})
     site.git.failures[""] = 503
@@ -541,7 +562,7 @@ class SteppedWatcher(GitWatcher):
 
     def report_to(self, enqueue: Callable[[str], None]) -> None:
         """Enqueue Applications with this, without starting threads."""
-        self._enqueue_application = enqueue
+        self._enqueue_application = lambda key, is_urgent: enqueue(key)
 
     def step(self) -> None:
         """Answer all queries that are due."""

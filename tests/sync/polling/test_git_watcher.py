@@ -27,6 +27,8 @@ class Server:
     def __init__(self) -> None:
         self.is_down = False
         self.ages: list[float] = []
+        self.changed: dict[str, frozenset[str] | None] = {}
+        """The paths that differ from an earlier commit."""
 
     def resolve(self, source: GitSource, credentials: Credentials, *, max_age: float = 0.0) -> str:
         """Return the commit of every revision."""
@@ -39,6 +41,10 @@ class Server:
 
     def fetch(self, source: GitSource, credentials: Credentials, commit: str, *, max_age: float = 0.0) -> None:
         """Do nothing: the commit is there."""
+
+    def changed_paths(self, source: GitSource, earlier: str, later: str) -> frozenset[str] | None:
+        """Return the paths that differ."""
+        return self.changed[earlier]
 
 
 @pytest.fixture
@@ -62,7 +68,7 @@ def answers(watcher: GitWatcher, revision: str = "main") -> list[object]:
         manifest = {"metadata": {"name": name, "namespace": "gitsync"}, "spec": {"source": source, "destination": {}}}
         since = now - DAY + number * HOUR
         watcher.ask(key, Query(parse_application(manifest), Credentials(), since, cache))
-    watcher.start(enqueued.append)
+    watcher.start(lambda key, is_urgent: enqueued.append(key))
     until(lambda: sorted(enqueued) == sorted(APPS))
     return [cache.answer.result for cache in caches if cache.answer is not None]
 
@@ -92,10 +98,50 @@ def test_a_poll_that_meets_a_defect_enqueues_those_who_follow(watcher: GitWatche
     source = {"repoURL": URL, "revision": revision, "path": "x"}
     manifest = {"metadata": {"name": "a", "namespace": "gitsync"}, "spec": {"source": source, "destination": {}}}
     cache, enqueued = GitCache(), list[str]()
-    watcher.start(enqueued.append)
+    watcher.start(lambda key, is_urgent: enqueued.append(key))
     query = Query(parse_application(manifest), Credentials(), SystemClock().monotonic(), cache)
     watcher.follow("gitsync/a", query, "b" * 40, frozenset({"x"}))
     watcher.poll_now(["gitsync/a"])
     until(lambda: enqueued == ["gitsync/a"])
     assert cache.notified_at is not None
     assert watcher.catch_up(query.app) is None, "it follows again after its own query"
+
+
+@pytest.mark.parametrize(
+    ("path", "reported", "changed", "is_urgent"),
+    [
+        ("team/app", "a" * 40, {"team/app/deployment.yaml"}, True),
+        ("team/app", "a" * 40, {"team/app/base/deployment.yaml"}, True),
+        ("./team/app/", "a" * 40, {"team/app/deployment.yaml"}, True),
+        (".", "a" * 40, {"README.md"}, True),
+        ("team/app", "a" * 40, {"team/apple/deployment.yaml", "team/app.yaml"}, False),
+        ("team/app", "a" * 40, set(), False),
+        ("team/app", "c" * 40, {"team/app/deployment.yaml"}, False),
+        ("team/app", "a" * 40, None, True),  # the earlier commit is not known any more
+        ("team/app", "", set(), True),  # new, or requested
+    ],
+)
+def test_after_a_restart_those_come_first_whose_folders_changed(
+    watcher: GitWatcher, server: Server, path: str, reported: str, changed: set[str] | None, is_urgent: bool
+) -> None:
+    server.changed = {"a" * 40: None if changed is None else frozenset(changed)}
+    source = {"repoURL": URL, "revision": "main", "path": path}
+    manifest = {"metadata": {"name": "a", "namespace": "gitsync"}, "spec": {"source": source, "destination": {}}}
+    enqueued = list[tuple[str, bool]]()
+    query = Query(parse_application(manifest), Credentials(), SystemClock().monotonic(), GitCache(), reported)
+    watcher.ask("gitsync/a", query)
+    watcher.start(lambda key, is_urgent: enqueued.append((key, is_urgent)))
+    until(lambda: enqueued == [("gitsync/a", is_urgent)])
+
+
+def test_an_answer_whose_changes_cannot_be_read_is_urgent(watcher: GitWatcher) -> None:
+    source = {"repoURL": URL, "revision": "main", "path": "x"}
+    manifest = {"metadata": {"name": "a", "namespace": "gitsync"}, "spec": {"source": source, "destination": {}}}
+    enqueued = list[tuple[str, bool]]()
+    cache = GitCache()
+    # the server of this test knows no changes of this commit, so that reading them raises
+    watcher.ask("gitsync/a", Query(parse_application(manifest), Credentials(), 0.0, cache, "b" * 40))
+    watcher.start(lambda key, is_urgent: enqueued.append((key, is_urgent)))
+    until(lambda: enqueued == [("gitsync/a", True)])
+    assert cache.answer is not None
+    assert cache.answer.result == "c" * 40

@@ -154,7 +154,7 @@ def query(watcher: GitWatcher, host: str) -> GitCache:
 
 def test_fifty_hosts_that_do_not_answer_delay_no_other(servers: Servers) -> None:
     watcher = GitWatcher(cast("Source", servers), Declarations(), SystemClock())
-    watcher.start(lambda key: None)
+    watcher.start(lambda key, is_urgent: None)
     try:
         first = query(watcher, "good")
         until(lambda: first.answer)

@@ -74,7 +74,7 @@ class World:
         self.declarations = CountedDeclarations()
         self.watcher = GitWatcher(cast("Source", self.git), self.declarations, SystemClock())
         self.caches = [GitCache() for _ in range(count)]
-        self.watcher.start(self.answered.put)
+        self.watcher.start(lambda key, is_urgent: self.answered.put(key))
         for number in range(count):
             self.declare(number, "0")
 
