@@ -1,16 +1,21 @@
-"""What git and ssh need to sign in at a server: secrets are in no argument and in no file on the disk."""
+"""
+What git and ssh need to sign in at a server: secrets are in no argument and in no file on the disk.
+
+Keys and certificates are files in memory whose descriptors git inherits: under Landlock, it may not open those of the
+controller.
+"""
 
 from __future__ import annotations
 
 import base64
 import contextlib
 import os
-import shlex
 import ssl
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from gitsync.errors import InvalidInput
@@ -20,15 +25,22 @@ from gitsync.source.git import REMOTE, environment
 _PROXIES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")
 
 
+class ServerAccess(NamedTuple):
+    """How git talks to a server: its environment, and the descriptors of files in memory that it has to inherit."""
+
+    env: dict[str, str]
+    files: tuple[int, ...]
+
+
 @contextlib.contextmanager
-def authenticated_env(
+def server_access(
     url: str,
     credentials: Credentials,
     schemes: Sequence[str],
     ca_file: Path | None = None,
     settings: Mapping[str, str] | None = None,
-) -> Iterator[dict[str, str]]:
-    """Yield the environment for talking to a server, with the operator's proxies and further settings of git."""
+) -> Iterator[ServerAccess]:
+    """Yield how git talks to a server, with the operator's proxies and further settings of git."""
     config = {
         **(settings or {}),
         "http.lowSpeedLimit": "1000",  # bytes per second
@@ -41,10 +53,19 @@ def authenticated_env(
         # a header: with a password in the URL, git makes each first request twice, once without it
         config["http.extraHeader"] = f"Authorization: {authorization}"
         config[f"remote.{REMOTE}.url"] = without_user(url)
-    with ssh_command(credentials) as command, certificates(credentials, ca_file) as trusted:
-        if trusted:
-            config["http.sslCAInfo"] = trusted
-        yield environment(schemes, config) | proxies() | {"GIT_SSH_COMMAND": command}
+    authorities = trusted_certificates(credentials, ca_file)
+    with contextlib.ExitStack() as memory:
+        files = [memory.enter_context(memory_descriptor("known_hosts", credentials.known_hosts))]
+        if credentials.ssh_key:
+            files.append(memory.enter_context(memory_descriptor("key", credentials.ssh_key.strip() + "\n")))
+        command = ssh_command(*files)
+        if authorities:
+            files.append(memory.enter_context(memory_descriptor("ca.crt", authorities)))
+            # of the program that git starts for https, which inherits it from git
+            config["http.sslCAInfo"] = f"/proc/self/fd/{files[-1]}"
+        elif system := os.environ.get("SSL_CERT_FILE"):
+            config["http.sslCAInfo"] = system
+        yield ServerAccess(environment(schemes, config) | proxies() | {"GIT_SSH_COMMAND": command}, tuple(files))
 
 
 def authorization_of(url: str, credentials: Credentials) -> str:
@@ -114,22 +135,28 @@ _OPTIONS = {
 }
 
 
-@contextlib.contextmanager
-def ssh_command(credentials: Credentials) -> Iterator[str]:
+def ssh_command(known_hosts: int, key: int | None = None) -> str:
     """
-    Yield the value of GIT_SSH_COMMAND: only this key may authenticate, only these host keys are accepted.
+    Return the value of GIT_SSH_COMMAND: only this key may authenticate, only these host keys are accepted.
 
-    Key and host keys are files in memory that end with this process, so a kill leaves no key on the disk.
+    Both are descriptors of files in memory that git inherits. They end with this process, so that a kill leaves no key
+    on the disk.
     """
-    with contextlib.ExitStack() as files:
-        known = files.enter_context(memory_file("known_hosts", credentials.known_hosts))
-        key = "none"  # otherwise ssh tries the keys of the user that runs the controller
-        if credentials.ssh_key:
-            key = files.enter_context(memory_file("key", credentials.ssh_key.strip() + "\n"))
-        options = {**_OPTIONS, "UserKnownHostsFile": known, "IdentityFile": key}
-        arguments = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-        # -F: options of the user's configuration, such as ProxyCommand, run programs
-        yield shlex.join(["ssh", "-F", os.devnull, *arguments])
+    options = {
+        **_OPTIONS,
+        "UserKnownHostsFile": _of_git(known_hosts),
+        # otherwise ssh tries the keys of the user that runs the controller
+        "IdentityFile": "none" if key is None else _of_git(key),
+    }
+    arguments = " ".join(f"-o {name}={value}" for name, value in options.items())
+    # -F: options of the user's configuration, such as ProxyCommand, run programs
+    return f"ssh -F {os.devnull} {arguments}"
+
+
+def _of_git(descriptor: int) -> str:
+    """Return the path of an inherited file for ssh, which closes what it inherits itself."""
+    # git runs the command by a shell, whose parent it is
+    return f"/proc/$PPID/fd/{descriptor}"
 
 
 def key_failure(key: str) -> str:
@@ -143,12 +170,19 @@ def key_failure(key: str) -> str:
 @contextlib.contextmanager
 def memory_file(name: str, text: str) -> Iterator[str]:
     """Yield the path of a file in memory that only this user can read."""
+    with memory_descriptor(name, text) as descriptor:
+        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+@contextlib.contextmanager
+def memory_descriptor(name: str, text: str) -> Iterator[int]:
+    """Yield the descriptor of a file in memory that only this user can read."""
     descriptor = os.memfd_create(name)
     try:
         os.fchmod(descriptor, 0o600)  # ssh refuses a key that others could read
         with open(descriptor, "w", closefd=False) as file:
             file.write(text)
-        yield f"/proc/{os.getpid()}/fd/{descriptor}"
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -123,6 +123,7 @@ def run(
     max_memory_bytes: int = 0,
     max_output: int = 0,
     is_guarded: bool = False,
+    inherited: Sequence[int] = (),
     confinement: Confinement | None = None,
     fails_on: str = "",
 ) -> bytes:
@@ -133,11 +134,12 @@ def run(
     GitFailed with git's own words, GitTimedOut after ``timeout`` seconds, SourceUnavailable when it is killed. A file
     that git writes, such as a fetched pack, may be at most ``max_file_bytes``, what each of its processes allocates at
     most ``max_memory_bytes`` (0: no limit). Raise OutputTooLarge past ``max_output`` bytes of output. A guarded command
-    has no input, and ends with all its children when this process is killed. Under a ``confinement`` git changes files
-    of the repository only, and has no network unless it is guarded. A warning with the text ``fails_on`` is an error.
+    has no input, and ends with all its children when this process is killed; it has the descriptors ``inherited``.
+    Under a ``confinement`` git changes files of the repository only, and has no network unless it is guarded. A warning
+    with the text ``fails_on`` is an error.
     """
     command = ["git", "--git-dir", str(git_dir), *arguments]
-    with _started(command, env, git_dir, confinement, is_guarded=is_guarded) as process:
+    with _started(command, env, git_dir, confinement, inherited, is_guarded=is_guarded) as process:
         if max_file_bytes:
             # after the start, since preexec_fn is not safe with threads; git writes its pack later than that
             with contextlib.suppress(ProcessLookupError):
@@ -197,7 +199,13 @@ def _limited_output(process: subprocess.Popen[bytes], timeout: float, limit: int
 
 @contextlib.contextmanager
 def _started(
-    command: Sequence[str], env: Mapping[str, str], git_dir: Path, confinement: Confinement | None, *, is_guarded: bool
+    command: Sequence[str],
+    env: Mapping[str, str],
+    git_dir: Path,
+    confinement: Confinement | None,
+    inherited: Sequence[int],
+    *,
+    is_guarded: bool,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Yield a process in a group of its own; at the end the whole group is killed, also when this process is."""
     # the guard waits on this pipe: the system closes our end however this process ends
@@ -210,6 +218,7 @@ def _started(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(env),
+            pass_fds=inherited,
             start_new_session=True,  # git starts ssh, curl helpers and index-pack: all are killed as one group
         )
 

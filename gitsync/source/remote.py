@@ -22,11 +22,11 @@ from gitsync.objects.urls import SCP
 from gitsync.ports import Credentials
 from gitsync.source.authentication import (
     StayOnHost,
-    authenticated_env,
     authorization_of,
     certificates,
     key_failure,
     proxies,
+    server_access,
     trusted_certificates,
     without_user,
 )
@@ -302,33 +302,28 @@ class Remote:
         operation = next(argument for argument in arguments if argument in _OPERATIONS)
         with (
             counted(url, operation),
-            authenticated_env(url, credentials, transport.schemes_of(url), transport.ca_file, settings) as ours,
+            server_access(url, credentials, transport.schemes_of(url), transport.ca_file, settings) as access,
         ):
             return run(
                 git_dir,
                 *arguments,
-                env={**ours, **(env or {})},
+                env={**access.env, **(env or {})},
+                inherited=access.files,
                 timeout=min(seconds, transport.limits.seconds),
                 max_file_bytes=transport.limits.pack_bytes,
                 max_memory_bytes=transport.limits.memory_bytes,
                 max_output=max_output,
                 is_guarded=True,
-                confinement=self._confinement(url, operation, credentials),
+                confinement=self._confinement(url, operation),
                 fails_on=fails_on,
             )
 
-    def _confinement(self, url: str, operation: str, credentials: Credentials) -> Confinement | None:
+    def _confinement(self, url: str, operation: str) -> Confinement | None:
         """Return what confines git while it talks to a server, None where it could not do its work."""
-        transport = self._transport
-        match urlsplit(url).scheme:
-            # Keys and certificates are files in the memory of this process (see ``memory_file``), and Landlock forbids
-            # to read them there: ssh always needs some.
-            case "http" | "https" if not trusted_certificates(credentials, transport.ca_file):
-                return transport.confinement
-            # the server is this machine: its repositories may be anywhere, and a push changes one
-            case "file" if operation != "push":
-                return Confinement()
-        return None
+        if urlsplit(url).scheme != "file":
+            return self._transport.confinement
+        # the server is this machine: its repositories may be anywhere, and a push changes one
+        return Confinement() if operation != "push" else None
 
     def _redirect(self, credentials: Credentials) -> bool:
         """Follow a redirect on the same host; raise SourceUnavailable with the new URL for any other."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
-from gitsync.source.authentication import authenticated_env, key_failure
+from gitsync.source.authentication import key_failure, server_access
 from gitsync.source.repositories import Repositories
 from tests.git_processes import processes_with
 from tests.git_repository import ENV, GitRepo, ssh_key
@@ -30,10 +29,9 @@ URL = "ssh://git@git.example.test/shop.git"
 
 
 def config_of(command: str) -> dict[str, list[str]]:
-    """Return the configuration that ssh uses for a host, option by option."""
-    output = subprocess.run(
-        [*shlex.split(command), "-G", "git.example.test"], capture_output=True, text=True, check=True
-    ).stdout
+    """Return the configuration that ssh uses for a host, option by option, started as git starts it."""
+    program = ["sh", "-c", f'{command} "$@"', command, "-G", "git.example.test"]
+    output = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     found: dict[str, list[str]] = {}
     for line in output.splitlines():
         name, _, value = line.partition(" ")
@@ -47,9 +45,9 @@ def test_ssh_uses_nothing_of_the_user_that_runs_the_controller(
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
     credentials = Credentials(ssh_key=ssh_key(tmp_path, "key").read_text() if has_key else "")
-    with authenticated_env(URL, credentials, ("ssh",)) as env:
-        config = config_of(env["GIT_SSH_COMMAND"])
-    assert "SSH_AUTH_SOCK" not in env
+    with server_access(URL, credentials, ("ssh",)) as access:
+        config = config_of(access.env["GIT_SSH_COMMAND"])
+    assert "SSH_AUTH_SOCK" not in access.env
     assert len(config["identityfile"]) == 1
     assert config["identityfile"][0].startswith("/proc/") if has_key else config["identityfile"] == ["none"]
     wanted = {"identitiesonly": "yes", "identityagent": "none", "forwardagent": "no", "forwardx11": "no"}
@@ -64,14 +62,14 @@ def test_a_key_is_readable_by_ssh_and_is_no_file_on_the_disk(tmp_path: Path, mon
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     key = ssh_key(tmp_path, "key")
     credentials = Credentials(ssh_key=key.read_text(), known_hosts="git.example.test ssh-ed25519 AAAA\n")
-    with authenticated_env(URL, credentials, ("ssh",)) as env:
-        config = config_of(env["GIT_SSH_COMMAND"])
+    with server_access(URL, credentials, ("ssh",)) as access:
+        config = config_of(access.env["GIT_SSH_COMMAND"])
         identity, known = config["identityfile"][0], config["userknownhostsfile"][0]
         public = subprocess.run(["ssh-keygen", "-y", "-f", identity], capture_output=True, text=True, check=True).stdout
         assert public.split()[:2] == key.with_suffix(".pub").read_text().split()[:2]
         assert Path(known).read_text() == credentials.known_hosts
         assert not os.listdir(folder)
-        assert key.read_text().splitlines()[1] not in str(env)
+        assert key.read_text().splitlines()[1] not in str(access.env)
     assert not Path(identity).exists()
 
 
@@ -146,7 +144,7 @@ def test_a_killed_controller_leaves_no_ssh_process(tmp_path: Path, server: SshSe
             assert process.stdin is not None
             process.stdin.write(credentials)
             process.stdin.close()
-            ours = f"/proc/{process.pid}/fd/"  # where its key and host keys are
+            ours = source.repo_url  # git has it in its environment, and what git starts
             until(lambda: "ssh" in processes_with(ours).values(), 30, lambda: processes_with(ours))
             process.kill()
         until(lambda: not processes_with(ours), 5, lambda: processes_with(ours))

@@ -15,6 +15,8 @@ import pytest
 from gitsync.errors import InvalidInput, SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
+from gitsync.sandbox.http.transport.tls import make_certificate
+from gitsync.source.git import can_leave_out_files
 from gitsync.source.landlock import Concealed, Confinement, landlock_version
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
@@ -22,6 +24,7 @@ from gitsync.source.snapshot import GitTree, SourceLimits
 from gitsync.source.validation import PlainHosts
 from tests.git_http_server import GitServer
 from tests.git_repository import GitRepo, git
+from tests.ssh_server import ssh_server
 
 ADA = Credentials(username="ada", password="right")
 EVE = Credentials(username="eve", password="guessed")
@@ -277,11 +280,24 @@ exec {git} "$@"
 """
 
 
+@pytest.fixture(params=["unpacked", "fetched by git", "own certificates", "ssh"])
+def way_to_server(request: pytest.FixtureRequest, tmp_path: Path, repo: GitRepo) -> Iterator[tuple[str, Credentials]]:
+    """Yield the URL of the repository on a real server, and the credentials of an Application that reads it."""
+    if request.param == "ssh":
+        with ssh_server(tmp_path / "sshd") as sshd:
+            yield sshd.url(repo.origin), Credentials(ssh_key=sshd.key, known_hosts=sshd.known_hosts)
+        return
+    certificate = make_certificate() if request.param == "own certificates" else None
+    with GitServer(tmp_path / "git", certificate) as made:
+        made.is_old = request.param != "unpacked"
+        yield made.url("origin.git"), Credentials(ca=certificate.authority if certificate else "")
+
+
 @pytest.mark.skipif(landlock_version() < 4, reason="the kernel has no Landlock that restricts TCP")
-@pytest.mark.parametrize("is_old", [False, True], ids=["unpacked", "fetched by git"])
 def test_a_git_that_a_pack_takes_over_reads_no_secret_and_changes_its_mirror_only(
-    tmp_path: Path, server: GitServer, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, is_old: bool
+    tmp_path: Path, way_to_server: tuple[str, Credentials], repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    url, credentials = way_to_server
     data = tmp_path / "data"
     mirrors = data / "mirrors"
     mirrors.mkdir(parents=True)
@@ -291,16 +307,16 @@ def test_a_git_that_a_pack_takes_over_reads_no_secret_and_changes_its_mirror_onl
     program.write_text(TAKEN_OVER.format(secret=data / "secret", folder=data, git=shutil.which("git")))
     program.chmod(0o755)
     confinement = Confinement(Concealed((data,), (mirrors,)))
-    source = Repositories(mirrors, Transport(("http",), confinement=confinement))
-    branch = GitSource(repo_url=server.url("origin.git"))
-    server.is_old = is_old
+    source = Repositories(mirrors, Transport(("http", "https", "ssh"), confinement=confinement))
+    branch = GitSource(repo_url=url)
+    can_leave_out_files()  # asks the real git for its version, which reads nothing of a server
 
     for number in range(2):
         repo.commit({"a.yaml": f"a: {number}"})
         with monkeypatch.context() as patch:
             patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-            commit = source.resolve(branch, ANONYMOUS)
-            assert source.snapshot(branch, ANONYMOUS, commit).tree.read("a.yaml") == f"a: {number}".encode()
+            commit = source.resolve(branch, credentials)
+            assert source.snapshot(branch, credentials, commit).tree.read("a.yaml") == f"a: {number}".encode()
     source.close()
 
     stolen = list(mirrors.glob("*/stolen-*"))
