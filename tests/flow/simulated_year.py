@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -286,13 +287,22 @@ def usage(life: Life) -> dict[str, float]:
         result[f"{name} memory"] = int(fields["VmRSS"].split()[0]) // 1024
         result[f"{name} threads"] = int(fields["Threads"])
         result[f"{name} descriptors"] = len(list((proc / "fd").iterdir()))
-        files = (life.world.folder / name).rglob("*")
-        result[f"{name} disk"] = round(sum(file.lstat().st_size for file in files) / 2**20, 1)
+        result[f"{name} disk"] = round(size_of(life.world.folder / name) / 2**20, 1)
     with psycopg.connect(life.database) as connection:
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
         assert row is not None
         result["database"] = round(row[0] / 2**20, 1)
     return result
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of the files of a replica, which writes, renames and deletes some of them meanwhile."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += Path(place, name).lstat().st_size
+    return size
 
 
 def live(life: Life, syncs: int, seconds: float) -> Counter[str]:
