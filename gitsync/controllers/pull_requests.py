@@ -315,16 +315,19 @@ class PullRequestController:
 
     def _followers(self) -> dict[str, _Deployers]:
         """Return the Applications of each repository of which one asks for previews."""
+        views = self._ports.view.applications()
+        if not _asking(view.application for view in views):
+            return {}
         repositories: defaultdict[str, list[ApplicationView]] = defaultdict(list)
         wholes: dict[str, Application] = {}
-        for view in self._ports.view.applications():
+        for view in views:
             if view.application is not None and isinstance(view.application.source, SourceGroup):
                 wholes[view.key] = view.application
             for own in _of_repositories(view):
                 repositories[repository_key(own.source.repo_url)].append(replace(view, application=own))
         followers: dict[str, _Deployers] = {}
-        for key, views in repositories.items():
-            groups = list(self._groups(views, wholes))
+        for key, deployers in repositories.items():
+            groups = list(self._groups(deployers, wholes))
             # several never share what is kept: each has a key of its own, whichever comes first
             followers |= {f"{key} {group.main.key}" if groups[1:] else key: group for group in groups}
         return followers
@@ -338,9 +341,13 @@ class PullRequestController:
         """
         rest = list(views)
         while asking := _asking(view.application for view in rest):
-            group = [view for view in rest if view.application and self._may_use(asking[0], view.application)]
+            group: list[ApplicationView] = []
+            others: list[ApplicationView] = []
+            for view in rest:
+                may_use = view.application is not None and self._may_use(asking[0], view.application)
+                (group if may_use else others).append(view)
             yield _Deployers(asking[0], tuple(group), wholes)
-            rest = [view for view in rest if view not in group]
+            rest = others
 
     def _may_use(self, owner: Application, app: Application) -> bool:
         """Whether an Application may use the credentials of another one: they are in its namespace, or also its own."""
