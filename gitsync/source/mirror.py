@@ -21,7 +21,14 @@ from gitsync.objects.urls import repository_key
 from gitsync.ports import Credentials, Tag
 from gitsync.source.git import GitFailed, environment, run
 from gitsync.source.left_out import left_out, list_left_out, record_fetched
-from gitsync.source.object_reader import AUTHORIZED, CORRUPT, ObjectReader, changed_paths, mark_corrupt
+from gitsync.source.object_reader import (
+    AUTHORIZED,
+    CORRUPT,
+    ObjectReader,
+    changed_paths,
+    has_near_ancestor,
+    mark_corrupt,
+)
 from gitsync.source.quarantine import NEW, remove_leftovers, size_of
 from gitsync.source.refs import HEADS, TAGS, RefListing, branch_name, find_ref, hidden_range, missing_revision
 from gitsync.source.remote import Remote, Transport
@@ -181,7 +188,9 @@ class Mirror:
         pair = (commit, earlier)
         if pair not in self._ancestors:
             try:
-                self.git("merge-base", "--is-ancestor", earlier, commit)
+                # a process for each commit would take a tenth of what the commit costs
+                if not has_near_ancestor(self.objects, commit, earlier):
+                    self.git("merge-base", "--is-ancestor", earlier, commit)
             except GitFailed:  # also when the earlier one is absent: histories are complete, so it is not an ancestor
                 return False
             _limited(self._ancestors)[pair] = True

@@ -11,7 +11,7 @@ import re
 import subprocess
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -23,16 +23,28 @@ from gitsync.objects.tree import Entry
 from gitsync.source.git import environment
 from gitsync.source.landlock import Confinement
 from gitsync.source.left_out import left_out, not_fetched
+from gitsync.source.validation import is_commit
 
 _PERSON = re.compile(r"^(?P<name>.*?) ?<(?P<email>[^>]*)>(?: (?P<time>-?\d+) (?P<sign>[+-])(?P<zone>\d{4}))?")
 
 
-def parse_commit(id: str, content: bytes) -> tuple[Commit, str]:
-    """Return the metadata of a commit object and the id of its tree; text that is not valid is replaced."""
+class ParsedCommit(NamedTuple):
+    """A commit's metadata and parents, apart from its files, which are below the tree object ``tree``."""
+
+    commit: Commit
+    tree: str
+    parents: tuple[str, ...]
+
+
+def parse_commit(id: str, content: bytes) -> ParsedCommit:
+    """Return what a commit object says; text that is not valid is replaced."""
     head, _, message = content.partition(b"\n\n")
     fields: dict[bytes, bytes] = {}
+    parents: list[str] = []
     for line in head.split(b"\n"):
         name, _, value = line.partition(b" ")
+        if name == b"parent":
+            parents.append(value.decode("ascii", "replace"))
         fields.setdefault(name, value)  # a line of a signature starts with a space: its name is empty
     encoding = fields.get(b"encoding", b"utf-8").decode("ascii", "replace")
     person = _PERSON.match(_decoded(fields.get(b"author", b""), encoding))
@@ -43,7 +55,7 @@ def parse_commit(id: str, content: bytes) -> tuple[Commit, str]:
         message=_decoded(message, encoding).strip(),
         time=_time(_decoded(fields.get(b"committer", b""), encoding)),
     )
-    return commit, fields[b"tree"].decode()
+    return ParsedCommit(commit, fields[b"tree"].decode(), tuple(parents))
 
 
 def _decoded(text: bytes, encoding: str) -> str:
@@ -135,16 +147,11 @@ _CACHED_ENTRIES = 50_000
 # what a tree object of any size counts, in entries: each commit adds one for every folder above a changed file
 _TREE_OVERHEAD = 20
 _CACHED_COMMITS = 256
+# commits that are compared with an earlier one before git is asked: a branch is mostly polled after each push
+_NEAREST = 32
 _MAX_TREE = 64 << 20
 # entries that differ between two commits; a commit that changes more is compared as if it changed everything
 _MOST_DIFFERENCES = 200_000
-
-
-class ParsedCommit(NamedTuple):
-    """A commit's metadata, apart from its files, which are below the tree object ``tree``."""
-
-    commit: Commit
-    tree: str
 
 
 class TooLarge(Exception):
@@ -191,7 +198,7 @@ class ObjectReader:
             known = self._commits.get(id)
             content = self._find(id, b"commit", _MAX_TREE) if known is None else None
             if content is not None:
-                known = self._commits[id] = ParsedCommit(*parse_commit(id, content))
+                known = self._commits[id] = parse_commit(id, content)
                 if len(self._commits) > _CACHED_COMMITS:
                     self._commits.popitem(last=False)
             return known
@@ -200,7 +207,7 @@ class ObjectReader:
         """Return whether a commit is in the repository now, with the list of its files; nothing cached counts."""
         with self._lock:
             content = self._find(id, b"commit", _MAX_TREE)
-        return content is not None and not (with_files and self.find_tree(parse_commit(id, content)[1]) is None)
+        return content is not None and not (with_files and self.find_tree(parse_commit(id, content).tree) is None)
 
     def tree(self, id: str) -> TreeObject:
         """Return the entries of a folder by name; raise SourceUnavailable when the mirror does not have it."""
@@ -316,6 +323,25 @@ def mark_corrupt(git_dir: Path) -> None:
     if (git_dir / AUTHORIZED).exists():
         with contextlib.suppress(OSError):
             (git_dir / CORRUPT).touch()
+
+
+def has_near_ancestor(reader: ObjectReader, commit: str, earlier: str) -> bool:
+    """
+    Return whether a commit is another one, or that is among its nearest ancestors.
+
+    False says nothing: it may be a farther one.
+    """
+    pending = deque([commit])
+    known = {commit}
+    while pending:
+        if (id := pending.popleft()) == earlier:
+            return True
+        parsed = reader.find_commit(id) if is_commit(id) else None
+        for parent in parsed.parents if parsed is not None else ():
+            if parent not in known and len(known) < _NEAREST:
+                known.add(parent)
+                pending.append(parent)
+    return False
 
 
 def changed_paths(reader: ObjectReader, old_commit: str, new_commit: str) -> frozenset[str] | None:

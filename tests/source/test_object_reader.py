@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gitsync.errors import SourceUnavailable
 from gitsync.objects.application import GitSource
 from gitsync.ports import Credentials
-from gitsync.source.object_reader import ObjectReader, TooLarge, changed_paths, parse_commit
+from gitsync.source.object_reader import ObjectReader, TooLarge, changed_paths, has_near_ancestor, parse_commit
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from tests.git_processes import GitProcesses
@@ -101,7 +101,7 @@ def test_a_reader_in_a_cycle_of_garbage_ends_its_process_without_a_warning(repo:
 
 def test_a_commit_is_read_in_its_encoding_and_zone() -> None:
     head = b"tree " + b"1" * 40 + b"\nauthor J\xf6rg <j@x> 1 +0000\ncommitter C <c@x> 86400 -0130\nencoding latin-1\n"
-    commit, tree = parse_commit("c" * 40, head + b"gpgsig a\n b\n\nSubj\xe9ct\n\nbody\n")
+    commit, tree, _ = parse_commit("c" * 40, head + b"gpgsig a\n b\n\nSubj\xe9ct\n\nbody\n")
     assert (commit.author, commit.email, commit.message) == ("Jörg", "j@x", "Subjéct\n\nbody")
     assert commit.time is not None
     assert commit.time.isoformat() == "1970-01-01T22:30:00-01:30"
@@ -110,10 +110,60 @@ def test_a_commit_is_read_in_its_encoding_and_zone() -> None:
 
 @pytest.mark.parametrize("line", [b"committer C <c@x> 1 +9999", b"committer C", b"committer <> 99999999999999 +0000"])
 def test_a_commit_with_an_invalid_time_is_read(line: bytes) -> None:
-    commit, _ = parse_commit("c" * 40, b"tree 1\nauthor A <a@x>\n" + line + b"\nencoding none\n\nm")
+    commit, _, _ = parse_commit("c" * 40, b"tree 1\nauthor A <a@x>\n" + line + b"\nencoding none\n\nm")
     assert commit.author == "A"
     assert commit.time is not None
     assert commit.time.timestamp() == 0
+
+
+def test_near_ancestors_are_those_that_git_names(repo: GitRepo) -> None:
+    first = repo.commit({"a": "1"})
+    git(repo.work, "checkout", "-q", "-b", "side")
+    side = repo.commit({"b": "1"}, push=False)
+    git(repo.work, "checkout", "-q", "main")
+    main = repo.commit({"a": "2"}, push=False)
+    git(repo.work, "merge", "-q", "--no-edit", "side")
+    merged = git(repo.work, "rev-parse", "HEAD")
+    commits = (first, side, main, merged)
+    reader = ObjectReader(repo.work / ".git")
+    for commit in commits:
+        ancestors = git(repo.work, "rev-list", commit).split()
+        assert {earlier for earlier in commits if has_near_ancestor(reader, commit, earlier)} == set(ancestors)
+    assert not has_near_ancestor(reader, merged, "0" * 40)
+    assert not has_near_ancestor(reader, "0" * 40, merged)
+    reader.close()
+
+
+def test_only_the_nearest_ancestors_are_read(repo: GitRepo, git_processes: GitProcesses) -> None:
+    ids = [repo.commit({"a": str(number)}) for number in range(40)]
+    reader = ObjectReader(repo.origin)
+    assert has_near_ancestor(reader, ids[-1], ids[-32])
+    assert not has_near_ancestor(reader, ids[-1], ids[-33])
+    reader.close()
+    mirror = Repositories(repo.work.parent / "mirrors", Transport(("file",)))
+    source = GitSource(repo_url=f"file://{repo.origin}")
+    assert mirror.resolve(source, NO_CREDENTIALS) == ids[-1]
+    mirror.fetch(source, NO_CREDENTIALS, ids[-1])
+    git_processes.forget()
+    assert mirror.is_forward(source, ids[-2], ids[-1])
+    assert git_processes.counts()["merge-base"] == 0
+    assert mirror.is_forward(source, ids[0], ids[-1])
+    assert not mirror.is_forward(source, ids[-1], ids[0])
+    assert git_processes.counts()["merge-base"] == 2
+
+
+@pytest.mark.parametrize("parent", [b"HEAD", b"0" * 39, b"", b"\xff" * 40], ids=["ref", "short", "empty", "binary"])
+def test_a_parent_that_is_no_id_is_not_looked_up(repo: GitRepo, parent: bytes) -> None:
+    tree = git(repo.work, "write-tree")
+    content = b"tree " + tree.encode() + b"\nparent " + parent + b"\nauthor A <a@x> 1 +0000\n\nm"
+    name = hashlib.sha1(b"commit %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    path = repo.work / ".git" / "objects" / name[:2] / name[2:]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(zlib.compress(b"commit %d\0" % len(content) + content))
+    earlier = repo.commit({"a": "1"})
+    reader = ObjectReader(repo.work / ".git")
+    assert not has_near_ancestor(reader, name, earlier)
+    reader.close()
 
 
 PATHS = ("a", "a/b", "a/b/c", "d/e", "d/f", "g", "h\xff", "sp ace/x")
