@@ -136,6 +136,13 @@ def remove_definitions(stage: Stage) -> None:
 @contextmanager
 def controller(stage: Stage, kubeconfig: Path | None = None, **more: object) -> Iterator[str]:
     """Run the controller as its pod does, and yield the URL of the dashboard; ``more`` are further settings."""
+    with pod(stage, kubeconfig, **more) as (_, log):
+        yield dashboard_url(log)
+
+
+@contextmanager
+def pod(stage: Stage, kubeconfig: Path | None = None, **more: object) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Run the controller as its pod does, and yield its process and its log; ``more`` are further settings."""
     settings: dict[str, object] = {
         "KUBECONFIG": kubeconfig or kubeconfig_of(stage, "gitsync"),
         "GITSYNC_NAMESPACE": stage.system,
@@ -143,5 +150,5 @@ def controller(stage: Stage, kubeconfig: Path | None = None, **more: object) -> 
         **({"GITSYNC_NAMESPACES": f"{stage.system},{stage.namespace}"} if stage.is_real else {}),
         **more,
     }
-    with running("run", "--port", "0", "--data", stage.folder / "data", cwd=stage.folder, **settings) as (_, log):
-        yield dashboard_url(log)
+    with running("run", "--port", "0", "--data", stage.folder / "data", cwd=stage.folder, **settings) as started:
+        yield started
