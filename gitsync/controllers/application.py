@@ -223,6 +223,13 @@ class ApplicationController(BaseController[str]):
             self._annotate(manifest, REQUEST_MANAGER, REQUESTED_SYNC)
         return True
 
+    def observe(self, key: str) -> None:
+        """Observe an Application of another process here for some minutes."""
+        manifest = self._application(key)
+        if manifest is not None and not self._share.owns(key) and self._pipeline.observe(uid_of(manifest)):
+            # urgent: a person waits for it
+            self._queue.add(key, urgent=True)
+
     def request_chosen(self, key: str, choice: Choice) -> str:
         """Request a sync of some objects by annotations; return its id, empty for an unknown Application."""
         manifest = self._application(key)

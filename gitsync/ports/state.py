@@ -152,7 +152,8 @@ class ApplicationView:
     ``status`` is that of the custom resource, perhaps not written yet; ``application`` is None while its spec is
     invalid. ``plan`` is masked. ``seen`` is when a reconcile succeeded last, not when one was attempted. ``sequence``
     grows with every view that differs from the one before. ``version`` is the resourceVersion of the Application that
-    it was made of.
+    it was made of. ``unobserved`` says which other process works on the Application and why this one could not observe
+    it, where that is so: its objects and plan are then those that were observed last, or absent.
     """
 
     key: str
@@ -164,6 +165,7 @@ class ApplicationView:
     seen: datetime
     sequence: int = 0
     version: str = ""
+    unobserved: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,14 @@ class SyncRequests(Protocol):
         Note that a user ran something in a Pod, and reconcile the Applications of which it is a part.
 
         Return each with the object that it declares, empty for what was noted before and for other Pods.
+        """
+        ...
+
+    def observe(self, key: str) -> None:
+        """
+        Observe an Application of another process here for some minutes, as replicas observe all of them.
+
+        Called where a user asks for its objects or its plan.
         """
         ...
 

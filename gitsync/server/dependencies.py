@@ -112,8 +112,12 @@ def _application_or_404(backend: BackendOf, namespace: str, name: str) -> Applic
 
 def _requested_application(request: Request, backend: BackendOf, namespace: str, name: str) -> ApplicationView:
     """Return the application of a path; a request for it is decided by what is known of it now, at any replica."""
+    key = f"{namespace}/{name}"
     if request.method == "POST":
-        catch_up(backend, [f"{namespace}/{name}"])
+        catch_up(backend, [key])
+    elif not backend.owns(key):
+        # a page shows its objects a moment later
+        backend.requests.observe(key)
     return _application_or_404(backend, namespace, name)
 
 

@@ -198,9 +198,7 @@ class UserRequests:
         if not at(view.status, "drift", "objects", default=0):
             raise WrongState("has no drift", object=subject)
         if view.plan is None:
-            raise WrongState(
-                "another replica works on this application", object=subject, hint="revert the drift on its dashboard"
-            )
+            raise _unobserved(view)
         repairs = {step.ref for step in view.plan.repairs}
         others = [ref for ref in refs if ref not in repairs]
         if others or not repairs:
@@ -219,9 +217,7 @@ class UserRequests:
         self.check(view, RequestKind.SYNC, by)
         subject = _subject(view)
         if view.plan is None:
-            raise WrongState(
-                "another replica works on this application", object=subject, hint="sync the objects on its dashboard"
-            )
+            raise _unobserved(view)
         if not choice.refs:
             raise InvalidInput("no object is chosen", object=subject, hint="choose at least one")
         steps = {step.ref: step for step in choosable(view)}
@@ -529,6 +525,18 @@ def _subject(view: ApplicationView) -> str:
     return f"Application {view.key}"
 
 
+def _unobserved(view: ApplicationView) -> WrongState:
+    """Return the error for a request that needs the plan of an Application, which is not known here."""
+    if not view.unobserved:
+        # it was never observed, as just after a start
+        return WrongState("its plan is not known yet", object=_subject(view), hint="request it again in a moment")
+    return WrongState(
+        view.unobserved,
+        object=_subject(view),
+        hint="request it on the dashboard of that replica (kubectl port-forward pod/NAME 8080)",
+    )
+
+
 def _is_suspended(view: ApplicationView) -> bool:
     """Return whether the spec suspends an Application; while that cannot be read, whether its phase says so."""
     if view.application is not None:
@@ -551,11 +559,9 @@ def _is_requested(view: ApplicationView) -> bool:
 
 def _reviewable(view: ApplicationView, digest: str) -> tuple[Application, Plan]:
     subject = _subject(view)
-    # only the owner of an Application has its plan; the status is shared by all replicas
-    if view.plan is None and Phase.of(view.status).is_held:
-        raise WrongState(
-            "another replica works on this application", object=subject, hint="review the plan on its dashboard"
-        )
+    # the status is shared by all replicas; a plan that was observed before may not be the one that waits
+    if Phase.of(view.status).is_held and (view.plan is None or (view.unobserved and view.plan.digest != digest)):
+        raise _unobserved(view)
     if view.verdict is not None and view.verdict.decision is Decision.REFUSED:
         # an approval cannot lift what a policy forbids, so say that instead of "nothing waits"
         raise WrongState(f"a policy rejects the plan: {'; '.join(view.verdict.reasons)}", object=subject)

@@ -236,6 +236,10 @@ class Pipeline:
         self._watcher.leave(key)
         return self._relay.show(manifest, self._clock.now())
 
+    def observe(self, uid: str) -> bool:
+        """Observe an Application of another process for some minutes; return whether its next relay is the first."""
+        return self._relay.request(uid, self._clock.now())
+
     def forget(self, uid: str) -> None:
         """Drop the cache of a deleted Application."""
         self._drop(uid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from gitsync.errors import GitsyncError, TerminalError
@@ -17,10 +17,9 @@ from gitsync.ports import Cluster
 from gitsync.state.declarations import Declarations, branch_of
 from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
-from gitsync.sync.decision import SyncGate
 from gitsync.sync.desired import DesiredState
-from gitsync.sync.evaluate import SyncEvaluator
 from gitsync.sync.input import ReconcileInput, SyncState
+from gitsync.sync.reconciler import Planning
 from gitsync.sync.status.report import Report, unexpected_error
 from gitsync.sync.status.view import view_of
 
@@ -28,26 +27,50 @@ _RESYNC_PERIOD: Final = 600.0
 """Seconds after which an Application is observed again although nothing is known to have changed."""
 _RETRY_PERIOD: Final = 30.0
 """Seconds after which one that could not be observed is observed again."""
+_REQUESTED_PERIOD: Final = 600.0
+"""Seconds for which an Application is observed that a user asked for."""
 
 
 class Relay:
     """
     Show Applications that other replicas reconcile; nothing is written, neither to the cluster nor to the records.
 
-    With ``observes`` the commit that the status names is rendered and compared with what lives, by the functions that
-    its own replica uses. So each replica shows the same objects and, by its digest, the same plan, which may be
-    approved anywhere. Git is asked only for a commit that is not in the mirror yet.
+    The commit that the status names is rendered and compared with what lives, by the functions that its own replica
+    uses. So each replica shows the same objects and, by its digest, the same plan, which may be approved anywhere. Git
+    is asked only for a commit that is not in the mirror yet. With ``observes_all`` every Application is observed so,
+    else one that a user asks for, some minutes long: processes of one machine are there to use less.
+
+    ``owner_of`` returns the replica that works on an Application.
     """
 
     def __init__(
-        self, desired: DesiredState, evaluator: SyncEvaluator, gate: SyncGate, state: EngineState, *, observes: bool
+        self,
+        planning: Planning,
+        desired: DesiredState,
+        state: EngineState,
+        owner_of: Callable[[str], str],
+        *,
+        observes_all: bool,
     ) -> None:
+        self._planning = planning
         self._desired = desired
-        self._evaluator = evaluator
-        self._gate = gate
         self._state = state
-        self._observes = observes
+        self._owner_of = owner_of
+        self._observes_all = observes_all
         self._caches: dict[str, ReconcileCache] = {}
+        self._requested_until: dict[str, datetime] = {}
+        """Until when Applications are observed because a user asked for them, by uid."""
+
+    def request(self, uid: str, now: datetime) -> bool:
+        """Observe an Application from now on for some minutes; return whether it is not observed yet."""
+        if self._observes_all:
+            return False
+        is_new = not self._is_observed(uid, now)
+        self._requested_until[uid] = now + timedelta(seconds=_REQUESTED_PERIOD)
+        return is_new
+
+    def _is_observed(self, uid: str, now: datetime) -> bool:
+        return self._observes_all or now < self._requested_until.get(uid, now)
 
     def show(self, manifest: Manifest, now: datetime) -> float | None:
         """Show an Application, and return after how many seconds again, None where only its next change counts."""
@@ -55,17 +78,22 @@ class Relay:
         with suppress(TerminalError):  # the other replica reports why the spec is invalid
             inputs = inputs.parsed(manifest)
         report = Report(manifest, inputs)
-        if self._observes and branch_of(inputs.app) is not None and inputs.state.fetched:
-            self._observe(report, self._caches.setdefault(uid_of(manifest), ReconcileCache()))
+        uid = uid_of(manifest)
+        is_observed = self._is_observed(uid, now)
+        if not is_observed:
+            self.forget(uid)
+        elif branch_of(inputs.app) is not None and inputs.state.fetched:
+            self._observe(report, self._caches.setdefault(uid, ReconcileCache()))
         self._declare(report)
-        self._publish(report)
-        if not self._observes:
+        self._publish(report, is_observed=is_observed)
+        if not is_observed:
             return None
         return _RETRY_PERIOD if report.error is not None else _RESYNC_PERIOD
 
     def forget(self, uid: str) -> None:
-        """Drop the cache of an Application that is gone, or that this replica reconciles itself now."""
+        """Drop what is known of an Application that is gone, or that this replica reconciles itself now."""
         self._caches.pop(uid, None)
+        self._requested_until.pop(uid, None)
 
     def _observe(self, report: Report, cache: ReconcileCache) -> None:
         """Compare what the followed commit declares with what lives, and judge the plan."""
@@ -79,8 +107,8 @@ class Relay:
             rendered = self._desired.load_for(report, cache, Commit(_target_of(state)))
             # not validated: the status reports a commit that is not valid
             target = replace(rendered.target(report.commit, state.fetched), locate=None)
-            planned = self._evaluator.plan_for(report, cache, target)
-            decision = self._gate.decide(planned, cache)
+            planned = self._planning.evaluator.plan_for(report, cache, target)
+            decision = self._planning.gate.decide(planned, cache)
             report.planned = replace(planned, plan=decision.plan)
             report.verdict = decision.verdict
         except GitsyncError as error:
@@ -111,13 +139,18 @@ class Relay:
             # declared, whether it may be applied or not: prunes of other Applications wait for that alone
             declarations.record_declared(app.key, branch, state.fetched)
 
-    def _publish(self, report: Report) -> None:
+    def _publish(self, report: Report, *, is_observed: bool) -> None:
         views = self._state.views
-        previous = views.application(report.app.key)
+        key = report.app.key
+        previous = views.application(key)
         view = view_of(report, report.previous_status, previous)
-        if self._observes and view.plan is None and previous is not None:
+        if is_observed and view.plan is None and previous is not None:
             # nothing was observed: the objects that were seen last are better than none
             view = replace(view, resources=previous.resources, plan=previous.plan, verdict=previous.verdict)
+        if report.error is not None:
+            # a member is named after its host, which is the name of its Pod, and an id
+            host = self._owner_of(key).partition("_")[0]
+            view = replace(view, unobserved=f"{host} works on it, and this replica cannot observe it: {report.error}")
         views.publish_remote(view)
 
 

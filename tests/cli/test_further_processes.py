@@ -22,6 +22,7 @@ from gitsync.record.database import RecordDatabase
 from gitsync.record.records import SqlRecords
 from gitsync.runtime.membership import owner
 from gitsync.sandbox.server import Sandbox
+from tests.cli.conftest import process
 from tests.flow.environment import NAMESPACE, World, is_synced
 from tests.flow.factories import config_map
 from tests.waiting import until
@@ -155,6 +156,25 @@ def test_metrics_and_costs_are_those_of_all_processes(world: World, controller: 
     finally:
         os.kill(child, signal.SIGCONT)
     until(lambda: samples(world, "gitsync_process_up") == {"1": 1, "2": 1}, 30)
+
+
+@pytest.mark.timeout(300)
+def test_plans_of_all_processes_are_approved_at_the_dashboard_of_the_first(
+    world: World, controller: subprocess.Popen[bytes]
+) -> None:
+    until(lambda: is_divided(world), 60, lambda: members(world))
+    for name in NAMES:
+        world.application(name, destination={"namespace": "shop"}, risk={"approval": "Moderate"})
+    first = world.repo.commit(
+        "two", {f"{name}/{part}.yaml": config_map(f"{name}-{part}") for name in NAMES for part in "ab"}
+    )
+    until(lambda: are_synced(world, first), 60, world.statuses)
+    second = world.repo.commit("one", {f"{name}/b.yaml": None for name in NAMES})
+    until(lambda: {status["phase"] for status in world.statuses().values()} == {"AwaitingApproval"}, 60, world.statuses)
+    for name in NAMES:
+        done = process("approve", name, "--reason", "looked", "--data", world.folder / "data")
+        assert done.code == 0, done.err
+    until(lambda: are_synced(world, second), 60, world.statuses)
 
 
 def dashboard(world: World, path: str) -> Any:

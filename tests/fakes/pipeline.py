@@ -102,7 +102,7 @@ class PipelineEngine(Engine):
             self.deletion,
             SettledReconciler(cluster, self.live, self.planner, self.state.views),
             PostSyncAnalysis(self.ports.records, None),
-            Relay(self.desired, self.evaluator, self.gate, self.state, observes=observes),
+            Relay(self.planning, self.desired, self.state, lambda key: "gitsync-1_ab12cd34", observes_all=observes),
         )
         self.pipeline = Pipeline(stages, self.ports, self.writes, self.statuses, self.state)
 

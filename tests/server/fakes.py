@@ -141,10 +141,15 @@ class RecordedRequests:
     """The repositories of the Applications."""
     parts: dict[ObjectRef, tuple[tuple[str, ObjectRef], ...]] = field(default_factory=dict)
     """The Applications of Pods, with the object that each declares."""
+    observed: list[str] = field(default_factory=list)
+    """The Applications of other processes that a user asked for."""
 
     def request_sync(self, key: str, by: str) -> bool:
         self.done.append(("sync", key, by))
         return True
+
+    def observe(self, key: str) -> None:
+        self.observed.append(key)
 
     def request_chosen(self, key: str, choice: Choice) -> str:
         self.done.append(("sync-objects", key, choice.by, *sorted(map(str, choice.refs)), *choice.options))

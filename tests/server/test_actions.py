@@ -400,11 +400,33 @@ def test_a_rejected_plan_is_not_asked_about_again_and_shows_who_and_why(site: Op
     assert "s-awaitingapproval" in overview  # until the controller has seen the rejection
 
 
-def test_a_plan_of_another_replica_is_reviewed_there(site: Open) -> None:
-    opened = site([replace(HELD, plan=None, verdict=None, resources=())])
-    assert "another replica works on this application" in opened.get(f"{SHOP}/plan").text
+UNOBSERVED = "gitsync-1 works on it, and this replica cannot observe it: the Git server does not answer"
+
+
+@pytest.mark.parametrize("shown", [None, "e" * 64])
+def test_a_replica_that_cannot_observe_an_application_names_the_one_that_works_on_it(
+    site: Open, shown: str | None
+) -> None:
+    """Without a plan, and with one that was observed before the Git server was lost."""
+    plan = replace(HELD.plan, digest=shown) if shown is not None and HELD.plan is not None else None
+    opened = site([replace(HELD, plan=plan, unobserved=UNOBSERVED)])
+    assert UNOBSERVED in opened.get(f"{SHOP}/plan").text
     answer = review(opened, "approve", by="Grace")
-    assert (answer.status, "another replica works on this application" in answer.text) == (409, True)
+    assert (answer.status, UNOBSERVED in answer.text, "port-forward" in answer.text) == (409, True, True)
+    assert opened.engine.records.audit_records() == ()
+
+
+@pytest.mark.parametrize("request_path", ["revert-drift", "sync"])
+def test_drift_and_objects_that_a_replica_cannot_observe_are_for_another_one(site: Open, request_path: str) -> None:
+    opened = site([replace(drifting("shop"), plan=None, unobserved=UNOBSERVED)])
+    answer = sent(opened, request_path, objects=["/ConfigMap/shop/a"])
+    assert (answer.status, UNOBSERVED in answer.text) == (409, True)
+    assert opened.engine.requests.done == []
+
+
+def test_a_plan_that_is_not_known_yet_is_reviewed_later(site: Open) -> None:
+    answer = review(site([replace(HELD, plan=None, verdict=None, resources=())]), "approve", by="Grace")
+    assert (answer.status, "its plan is not known yet" in answer.text) == (409, True)
     unknown = site([replace(application(), plan=None)]).get(f"{SHOP}/plan").text
     assert "No plan is known here." in unknown
     assert "every object matches Git" not in unknown
@@ -910,6 +932,27 @@ def test_a_review_waits_for_the_plan_that_another_replica_has_shown(
     assert answer.status in (200, 303), answer.text
     [record] = opened.engine.records.audit_records(KEY)
     assert (record.action, record.digest) == ("approve", DIGEST)
+
+
+@pytest.mark.parametrize("path", ["", "/plan"])
+def test_an_application_of_another_process_is_observed_once_a_user_asks_for_it(
+    site: Open, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = site([replace(HELD, plan=None, resources=())])
+    opened.engine.others = frozenset({KEY})
+    status = {**HELD.status, "revision": {"fetched": "c" * 40}}
+    opened.engine.details.applications = {KEY: {"metadata": {"resourceVersion": HELD.version}, "status": status}}
+
+    def wait(view: StillView, after: int, timeout: float) -> bool:
+        assert opened.engine.requests.observed == [KEY]
+        view.views[KEY] = HELD
+        return True
+
+    monkeypatch.setattr(StillView, "wait", wait)
+    answer = opened.get(f"{SHOP}{path}")
+    assert answer.status == 200
+    assert opened.engine.requests.observed[0] == KEY
+    assert ("Submit review" in answer.text) is (path == "/plan")
 
 
 @pytest.fixture

@@ -112,7 +112,33 @@ def test_what_cannot_be_observed_stays_as_it_was_seen_last() -> None:
     engine.pipeline.forget(UID)
     engine.source.commits.clear()
     assert engine.pipeline.relay(engine.application) == RETRY
-    assert states(shown(engine)) == {"a": "Synced", "b": "Synced"}
+    view = shown(engine)
+    assert states(view) == {"a": "Synced", "b": "Synced"}
+    assert view.unobserved.startswith("gitsync-1 works on it, and this replica cannot observe it: ")
+
+
+def test_a_process_observes_an_application_of_another_one_for_some_minutes_after_a_request() -> None:
+    engine = PipelineEngine()
+    engine.source.commit("c1", config_map("a", x="1"))
+    engine.run_until("Synced")
+    engine.state.views.remove(KEY, engine.clock.now())
+    assert engine.pipeline.relay(engine.application) is None
+    assert (shown(engine).plan, states(shown(engine))) == (None, {})
+    assert engine.pipeline.observe(UID)
+    assert engine.pipeline.relay(engine.application) == RESYNC
+    assert states(shown(engine)) == {"a": "Synced"}
+    engine.clock.seconds += RESYNC - 1
+    assert not engine.pipeline.observe(UID), "it is observed already, and for longer now"
+    engine.clock.seconds += RESYNC - 1
+    assert engine.pipeline.relay(engine.application) == RESYNC
+    engine.clock.seconds += 2
+    assert engine.pipeline.relay(engine.application) is None
+    assert (shown(engine).plan, states(shown(engine))) == (None, {})
+
+
+def test_a_replica_observes_each_application_without_a_request() -> None:
+    engine = owned()
+    assert not engine.pipeline.observe(UID)
 
 
 def test_git_is_not_polled_for_the_application_of_another() -> None:

@@ -36,10 +36,11 @@ def catch_up(engine: Backend, keys: Iterable[str]) -> None:
     Wait until what is shown here of Applications of other replicas is as new as they are, or ``_BEHIND`` is over.
 
     Their replicas and kubectl may have shown the user what this replica, which observes for itself, does not know yet.
-    Without the wait it would refuse a request, or offer another plan.
+    Without the wait it would refuse a request, or offer another plan. Of processes of one machine, this one observes an
+    Application of another only from the first request for it.
     """
     end = time.monotonic() + _BEHIND
-    for key in keys if engine.is_replica else ():
+    for key in keys:
         if not engine.owns(key):
             _catch_up(engine, key, end)
 
@@ -53,6 +54,8 @@ def _catch_up(engine: Backend, key: str, end: float) -> None:
         if view is None:
             return
         if view is not compared:
+            if compared is None:
+                engine.requests.observe(key)
             compared = view
             try:
                 application = engine.details.application(key)
@@ -71,9 +74,11 @@ def _is_of(view: ApplicationView, application: Manifest) -> bool:
     """Return whether a view was made of an Application as it is now, and shows the plan that its status names."""
     if view.version != resource_version_of(application):
         return False
+    if view.plan is None:
+        # no commit is planned of one that has none yet, or whose spec is invalid
+        return view.application is None or not at(application, "status", "revision", "fetched", default="")
     # objects have watches of their own, which may be behind that of the Application
-    digest = view.plan.digest if view.plan is not None else ""
-    return digest.startswith(str(at(application, "status", "plan", "id", default="")))
+    return view.plan.digest.startswith(str(at(application, "status", "plan", "id", default="")))
 
 
 def await_plans(engine: Backend, digests: Mapping[str, str]) -> None:
