@@ -46,13 +46,16 @@ class TraceExporter:
                 hint="write it as http://collector:4318",
             )
         self._url = f"{url.rstrip('/')}/v1/traces"
-        self._waiting: deque[EndedReconcile] = deque(maxlen=_KEPT)
+        self._waiting: deque[tuple[str, EndedReconcile]] = deque(maxlen=_KEPT)
         self._problem = ""
         self._timer = Periodic("traces", self.flush, every, at_start=False)
 
-    def add(self, done: EndedReconcile) -> None:
-        """Take a reconcile, to be sent later."""
-        self._waiting.append(done)
+    def add(self, done: EndedReconcile) -> str:
+        """Take a reconcile, to be sent later, and return the id of its trace."""
+        # 16 bytes, as OTLP requires of trace ids
+        trace = secrets.token_hex(16)
+        self._waiting.append((trace, done))
+        return trace
 
     def start(self) -> None:
         """Start sending."""
@@ -73,7 +76,7 @@ class TraceExporter:
             if problem:
                 return  # each further one may take its whole time limit, also while the controller stops
 
-    def _send(self, batch: Iterable[EndedReconcile]) -> str:
+    def _send(self, batch: Iterable[tuple[str, EndedReconcile]]) -> str:
         """Send reconciles; return what went wrong, empty where nothing did."""
         headers = {"Content-Type": "application/json"}
         try:
@@ -91,18 +94,17 @@ class TraceExporter:
         self._problem = problem
 
 
-def document(reconciles: Iterable[EndedReconcile]) -> dict[str, Any]:
-    """Return an ExportTraceServiceRequest."""
-    spans = [span for done in reconciles for span in _spans(done)]
+def document(reconciles: Iterable[tuple[str, EndedReconcile]]) -> dict[str, Any]:
+    """Return an ExportTraceServiceRequest of reconciles with the ids of their traces."""
+    spans = [span for trace, done in reconciles for span in _spans(trace, done)]
     scope = {"scope": {"name": "gitsync"}, "spans": spans}
     resource = {"attributes": _attributes({"service.name": "gitsync"})}
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
 
 
-def _spans(done: EndedReconcile) -> Iterator[dict[str, Any]]:
+def _spans(trace: str, done: EndedReconcile) -> Iterator[dict[str, Any]]:
     """Yield the span of a reconcile, and those of its stages."""
-    # 16 and 8 bytes, as OTLP requires of trace and span ids
-    trace = secrets.token_hex(16)
+    # 8 bytes, as OTLP requires of span ids
     root = secrets.token_hex(8)
     facts: dict[str, str | float] = {
         "gitsync.application": done.application,

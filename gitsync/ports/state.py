@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -62,13 +63,35 @@ class Cost:
         return Spent(*sums)
 
 
+class Exemplar(NamedTuple):
+    """A reconcile that a distribution counts: the id of its trace, its seconds, and when it ended, since 1970."""
+
+    trace: str
+    seconds: float
+    time: float
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How long something took: the number of times in each bucket of ``BOUNDS``, and the sum of their seconds."""
+    """
+    How long something took: the number of times in each bucket of ``BOUNDS``, and the sum of their seconds.
+
+    ``exemplars`` has the last one of each bucket that has a trace.
+    """
 
     # one more than the bounds: the last bucket has no upper bound
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
     seconds: float = 0.0
+    exemplars: tuple[Exemplar | None, ...] = (None,) * (len(BOUNDS) + 1)
+
+    def plus(self, seconds: float, exemplar: Exemplar | None = None) -> Distribution:
+        """Return it with one more value. It is a new one: readers have the old one without a lock."""
+        bucket = bisect_left(BOUNDS, seconds)
+        counts = (*self.counts[:bucket], self.counts[bucket] + 1, *self.counts[bucket + 1 :])
+        exemplars = self.exemplars
+        if exemplar is not None:
+            exemplars = (*exemplars[:bucket], exemplar, *exemplars[bucket + 1 :])
+        return Distribution(counts, self.seconds + seconds, exemplars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +142,8 @@ class EndedReconcile:
 class ReconcileSink(Protocol):
     """Take every reconcile that has ended; called by workers, so it must return at once and raise nothing."""
 
-    def add(self, done: EndedReconcile) -> None:
-        """Take a reconcile."""
+    def add(self, done: EndedReconcile) -> str:
+        """Take a reconcile; return the id of its trace, empty where it has none."""
         ...
 
 

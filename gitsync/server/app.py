@@ -8,6 +8,7 @@ import secrets
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from prometheus_client import exposition
 from starlette.exceptions import HTTPException as StarletteException
 from starlette.middleware.gzip import GZipMiddleware
 
@@ -139,8 +140,13 @@ def _monitoring(engine: Backend, others: OtherProcesses) -> APIRouter:
         # the totals may be open to who reaches the port, names may not
         if by_name and user != SCRAPER and not user.is_authenticated:
             raise HTTPException(403, _NAMES)
-        own = process_text(engine, has_applications=True, by_name=by_name)
-        return Response(with_others(own, others()), media_type="text/plain; version=0.0.4; charset=utf-8")
+        encode, media_type = exposition.choose_encoder(request.headers.get("accept", ""))
+        reports = others()
+        if reports:
+            own = process_text(engine, has_applications=True, by_name=by_name)
+            return Response(with_others(own, reports, encode), media_type=media_type)
+        text = process_text(engine, has_applications=True, by_name=by_name, encode=encode)
+        return Response(text, media_type=media_type)
 
     return routes
 

@@ -7,15 +7,16 @@ Further controller processes import this module, and have no dashboard: it must 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate, starmap
 
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
-from gitsync import __version__
+from gitsync import __version__, ports
 from gitsync.errors import RecordUnavailable
 from gitsync.objects.conditions import SOURCE_READY, find_condition
 from gitsync.objects.manifest import at
@@ -139,8 +140,16 @@ class ProcessMetrics(Collector):
         family = HistogramMetricFamily("gitsync_reconcile_stage_seconds", text, labels=["stage"])
         for stage, durations in sorted(self._view.stage_durations().items()):
             limits = (*map(str, BOUNDS), "+Inf")
-            family.add_metric([stage], list(zip(limits, accumulate(durations.counts), strict=True)), durations.seconds)
+            rows = zip(limits, accumulate(durations.counts), durations.exemplars, strict=True)
+            family.add_metric([stage], list(starmap(_bucket, rows)), durations.seconds)
         return family
+
+
+def _bucket(limit: str, count: int, exemplar: ports.Exemplar | None) -> tuple[str, float] | tuple[str, float, Exemplar]:
+    """Return a bucket of a histogram with its cumulative count, as the library takes it."""
+    if exemplar is None:
+        return limit, count
+    return limit, count, Exemplar({"trace_id": exemplar.trace}, exemplar.seconds, exemplar.time)
 
 
 def _each(views: Iterable[ApplicationView]) -> Iterator[Metric]:
@@ -181,7 +190,13 @@ FIRST = "1"
 """The process with the dashboard."""
 
 
-def process_text(engine: Backend, *, has_applications: bool, by_name: bool = False) -> str:
+Encoder = Callable[[Collector], bytes]
+"""Write metrics in a format of Prometheus: its text, or OpenMetrics, which has exemplars."""
+
+
+def process_text(
+    engine: Backend, *, has_applications: bool, by_name: bool = False, encode: Encoder = generate_latest
+) -> str:
     """
     Return the metrics of this process, with those of Applications where no other process reports them.
 
@@ -193,18 +208,24 @@ def process_text(engine: Backend, *, has_applications: bool, by_name: bool = Fal
         registry.register(Applications(engine, by_name=by_name))
     registry.register(ProcessMetrics(engine))
     # the default registry has the memory and the descriptors of the process
-    return (generate_latest(registry) + generate_latest(REGISTRY)).decode()
+    registry.register(_Default())
+    return encode(registry).decode()
 
 
-def with_others(own: str, others: Iterable[ProcessReport]) -> str:
-    """Return the metrics of this process and of others; those of one process alone get no label."""
+class _Default(Collector):
+    """What libraries measure."""
+
+    def collect(self) -> Iterable[Metric]:
+        return REGISTRY.collect()
+
+
+def with_others(own: str, others: Iterable[ProcessReport], encode: Encoder = generate_latest) -> str:
+    """Return the metrics of this process and of others, each with a label; the texts have no exemplars."""
     reports = (ProcessReport(FIRST, own), *others)
-    if len(reports) == 1:
-        return own
     registry = CollectorRegistry()
     registry.register(_Labelled({report.name: report.metrics for report in reports}))
     registry.register(_Up({report.name: report.is_up for report in reports}))
-    return generate_latest(registry).decode()
+    return encode(registry).decode()
 
 
 class _Labelled(Collector):

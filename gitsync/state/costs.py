@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from gitsync.objects.change import DRIFT, Change
-from gitsync.ports import BOUNDS, Cost, Distribution, DriftTotals, EndedReconcile, ReconcileSink, Spent
+from gitsync.ports import Cost, Distribution, DriftTotals, EndedReconcile, Exemplar, ReconcileSink, Spent
 from gitsync.runtime.work_costs import RequestCount
 
 QUEUE = "queue"
@@ -36,20 +35,20 @@ class Costs:
         for stage, began, ended, cpu in done.intervals:
             # the same stage may run several times in a reconcile
             stages[stage] = stages.get(stage, Spent()).plus(Spent(ended - began, cpu))
-        with self._lock:
-            self._add(done, stages)
         # without the lock: the sink is not ours, and other workers wait for the lock
-        if self._sink is not None:
-            self._sink.add(done)
+        trace = self._sink.add(done) if self._sink is not None else ""
+        with self._lock:
+            self._add(done, stages, trace)
 
-    def _add(self, done: EndedReconcile, stages: Mapping[str, Spent]) -> None:
+    def _add(self, done: EndedReconcile, stages: Mapping[str, Spent], trace: str) -> None:
         cost = self._costs.get(done.application, Cost())
         spent = {name: cost.stages.get(name, Spent()).plus(more) for name, more in stages.items()}
         full = cost.full + (not done.is_partial)
         partial = cost.partial + done.is_partial
         self._costs[done.application] = Cost(full, partial, stages={**cost.stages, **spent})
+        ended = done.began.timestamp() + (done.intervals[-1].ended if done.intervals else 0.0)
         for name, more in stages.items():
-            self._observe(name, more.seconds)
+            self._observe(name, more.seconds, Exemplar(trace, more.seconds, ended) if trace else None)
 
     def waited(self, seconds: float) -> None:
         """Add the time that an Application waited for a worker."""
@@ -83,12 +82,8 @@ class Costs:
         with self._lock:
             return dict(self._stages)
 
-    def _observe(self, stage: str, seconds: float) -> None:
-        distribution = self._stages.get(stage, Distribution())
-        bucket = bisect_left(BOUNDS, seconds)
-        # a new tuple: readers hold the old one without a lock
-        counts = (*distribution.counts[:bucket], distribution.counts[bucket] + 1, *distribution.counts[bucket + 1 :])
-        self._stages[stage] = replace(distribution, counts=counts, seconds=distribution.seconds + seconds)
+    def _observe(self, stage: str, seconds: float, exemplar: Exemplar | None = None) -> None:
+        self._stages[stage] = self._stages.get(stage, Distribution()).plus(seconds, exemplar)
 
 
 _MANAGERS: Final = 50
@@ -121,7 +116,7 @@ class DriftCounts:
                 edited = edited_at(step)
                 if edited is not None:
                     # the clock of the API server may be ahead of ours
-                    self._observe(max((now - edited).total_seconds(), 0.0))
+                    self._heals = self._heals.plus(max((now - edited).total_seconds(), 0.0))
 
     def failed(self, count: int) -> None:
         """Count repairs that failed."""
@@ -132,11 +127,6 @@ class DriftCounts:
         """Return the counts since the start."""
         with self._lock:
             return DriftTotals(dict(self._detected), self._heals, self._failed)
-
-    def _observe(self, seconds: float) -> None:
-        counts = list(self._heals.counts)
-        counts[bisect_left(BOUNDS, seconds)] += 1
-        self._heals = Distribution(tuple(counts), self._heals.seconds + seconds)
 
 
 def managers_of(step: Change) -> tuple[str, ...]:

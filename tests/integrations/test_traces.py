@@ -24,6 +24,9 @@ BEGAN = datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC)
 STAGES = (Interval("read", 0.0, 0.25, 0.125), Interval("plan", 0.25, 1.0, 0.5))
 
 
+TRACE = "0123456789abcdef" * 2
+
+
 def reconcile(error: str = "") -> EndedReconcile:
     return EndedReconcile("gitsync/shop", BEGAN, STAGES, phase="Synced", revision="c" * 40, error=error)
 
@@ -50,11 +53,11 @@ def spans(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_reconcile_is_a_trace_with_a_span_for_each_stage() -> None:
-    root, *stages = spans(document([reconcile()]))
+    root, *stages = spans(document([(TRACE, reconcile())]))
     assert [span["name"] for span in (root, *stages)] == ["reconcile", "read", "plan"]
-    assert {span["traceId"] for span in stages} == {root["traceId"]}
+    assert {span["traceId"] for span in stages} == {root["traceId"]} == {TRACE}
     assert {span["parentSpanId"] for span in stages} == {root["spanId"]}
-    assert (len(root["traceId"]), len(root["spanId"]), "parentSpanId" in root) == (32, 16, False)
+    assert (len(root["spanId"]), "parentSpanId" in root) == (16, False)
     assert (stages[1]["startTimeUnixNano"], stages[1]["endTimeUnixNano"]) == (
         "1767323046249999000",
         "1767323046999999000",
@@ -67,7 +70,7 @@ def test_a_reconcile_is_a_trace_with_a_span_for_each_stage() -> None:
 
 
 def test_a_failed_reconcile_is_a_failed_span() -> None:
-    assert spans(document([reconcile("it fails")]))[0]["status"] == {"code": 2, "message": "it fails"}
+    assert spans(document([(TRACE, reconcile("it fails"))]))[0]["status"] == {"code": 2, "message": "it fails"}
 
 
 def test_what_waits_is_sent_in_batches_and_at_the_end() -> None:
@@ -79,6 +82,15 @@ def test_what_waits_is_sent_in_batches_and_at_the_end() -> None:
         assert got == []
         exporter.stop()
     assert [len(spans(message)) for message in got] == [512 * 3, 88 * 3]
+
+
+def test_the_id_that_is_returned_is_that_of_the_trace() -> None:
+    with collector() as (url, got):
+        exporter = TraceExporter(url)
+        traces = [exporter.add(reconcile()) for _ in range(2)]
+        exporter.flush()
+    assert {len(trace) for trace in traces} == {32}
+    assert list(dict.fromkeys(span["traceId"] for span in spans(got[0]))) == traces
 
 
 def test_a_collector_that_refuses_is_logged_once_and_again_when_it_recovers(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.utils import floatToGoString
 
 from gitsync import __version__
 from gitsync.gate.policy import Policy, Require
 from gitsync.objects.record import Commit, Outcome, Step, SyncRecord
+from gitsync.ports import EndedReconcile
+from gitsync.runtime.work_costs import Interval
+from gitsync.state.costs import Costs
 from tests.server.conftest import Open, Site
 from tests.server.fakes import NOW, application, resource
 
@@ -52,6 +56,29 @@ def test_the_version_is_a_label(site: Open) -> None:
 
 def test_pages_name_the_version(site: Open) -> None:
     assert f"<p>gitsync {__version__}</p>" in site([application()]).get("/").text
+
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3"
+"""What Prometheus asks for, in short."""
+
+
+def test_openmetrics_has_the_trace_of_a_reconcile_as_an_exemplar(site: Open) -> None:
+    class Traces:
+        def add(self, done: EndedReconcile) -> str:
+            return "a" * 32
+
+    opened = site([application()])
+    opened.engine.view.costs = Costs(Traces())
+    opened.engine.view.costs.add(EndedReconcile("gitsync/shop", NOW, (Interval("plan", 0.0, 0.02, 0.01),)))
+    answer = opened.get("/metrics", Accept=OPENMETRICS)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    families = {family.name: family for family in openmetrics.text_string_to_metric_families(answer.text)}
+    exemplars = [sample.exemplar for sample in families["gitsync_reconcile_stage_seconds"].samples if sample.exemplar]
+    assert [(exemplar.labels, exemplar.value) for exemplar in exemplars] == [({"trace_id": "a" * 32}, 0.02)]
+    # the same series, whatever the format
+    text = text_string_to_metric_families(opened.get("/metrics").text)
+    names = {sample.name for family in text for sample in family.samples}
+    assert {sample.name for family in families.values() for sample in family.samples} == names
 
 
 def test_clock_and_disk_are_measured(site: Open) -> None:

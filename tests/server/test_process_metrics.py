@@ -22,10 +22,6 @@ def samples(text: str) -> dict[str, float]:
     return {f"{one.name}{one.labels}": one.value for family in families for one in family.samples}
 
 
-def test_one_process_has_no_label() -> None:
-    assert with_others(OWN, ()) == OWN
-
-
 def test_each_sample_names_its_process_in_one_family() -> None:
     text = with_others(OWN, (ProcessReport("2", OTHER), ProcessReport("3", is_up=False)))
     assert text.count("# TYPE gitsync_syncs_total counter") == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from gitsync.ports import Cost, EndedReconcile, Spent
+from gitsync.ports import Cost, EndedReconcile, Exemplar, Spent
 from gitsync.runtime.work_costs import Interval
 from gitsync.state.costs import QUEUE, Costs
 
@@ -42,3 +42,34 @@ def test_a_deleted_application_leaves_only_the_distribution() -> None:
     plan = costs.distributions()["plan"]
     assert (plan.counts[0], plan.counts[-1], sum(plan.counts), plan.seconds) == (1, 1, 2, 99.0)
     assert sum(costs.distributions()[QUEUE].counts) == 1
+
+
+class Traces:
+    """A sink that gives every reconcile a trace, by its number."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, done: EndedReconcile) -> str:
+        self.count += 1
+        return f"trace-{self.count}"
+
+
+def test_each_bucket_has_the_last_reconcile_with_a_trace() -> None:
+    costs = Costs(Traces())
+    for seconds in (0.5, 0.5, 99.0):
+        costs.add(reconcile(("plan", seconds, 0.0)))
+    costs.waited(0.5)
+    exemplars = costs.distributions()["plan"].exemplars
+    ended = NOW.timestamp() + 1.0
+    assert [exemplar for exemplar in exemplars if exemplar is not None] == [
+        Exemplar("trace-2", 0.5, ended + 0.5),
+        Exemplar("trace-3", 99.0, ended + 99.0),
+    ]
+    assert not any(costs.distributions()[QUEUE].exemplars)
+
+
+def test_without_traces_there_are_no_exemplars() -> None:
+    costs = Costs()
+    costs.add(reconcile(("plan", 0.5, 0.0)))
+    assert not any(costs.distributions()["plan"].exemplars)
