@@ -29,7 +29,8 @@ from tests.waiting import until
 
 NAMES = tuple(f"app{number}" for number in range(12))
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-_LEASE_SECONDS = "6"
+_LEASE_SECONDS = "15"
+"""As in production: a loaded machine must not lose the Lease of a process that runs."""
 
 
 @pytest.fixture
@@ -138,8 +139,13 @@ def test_metrics_and_costs_are_those_of_all_processes(world: World, controller: 
     revision = commit(world, "1")
     until(lambda: are_synced(world, revision), 60, world.statuses)
     until(lambda: samples(world, "gitsync_process_up") == {"1": 1, "2": 1}, 30)
-    until(lambda: sum(samples(world, "gitsync_sync_steps_total").values()) == len(NAMES))
-    assert set(samples(world, "gitsync_sync_steps_total")) == {"1", "2"}, "both have a share"
+
+    def steps() -> dict[str, float]:
+        # one that failed, such as since the Lease could not be renewed, is repeated and counts again
+        return samples(world, "gitsync_sync_steps_total", outcome="Succeeded")
+
+    until(lambda: sum(steps().values()) == len(NAMES), describe=steps)
+    assert set(steps()) == {"1", "2"}, "both have a share"
     assert set(samples(world, "gitsync_queue_length")) == {"1", "2"}
     assert samples(world, "gitsync_applications_awaiting_approval") == {"1": 0}, "all are counted once"
     costs = {item["name"]: item for item in dashboard(world, "/api/v1/costs")["items"]}
@@ -171,9 +177,15 @@ def test_plans_of_all_processes_are_approved_at_the_dashboard_of_the_first(
     until(lambda: are_synced(world, first), 60, world.statuses)
     second = world.repo.commit("one", {f"{name}/b.yaml": None for name in NAMES})
     until(lambda: {status["phase"] for status in world.statuses().values()} == {"AwaitingApproval"}, 60, world.statuses)
-    for name in NAMES:
+
+    def is_approved(name: str) -> bool:
         done = process("approve", name, "--reason", "looked", "--data", world.folder / "data")
-        assert done.code == 0, done.err
+        # a busy machine may not have observed it within the time that a request waits
+        assert done.code == 0 or "no plan yet" in done.err, done.err
+        return done.code == 0
+
+    for name in NAMES:
+        until(lambda name=name: is_approved(name))  # type: ignore[misc]
     until(lambda: are_synced(world, second), 60, world.statuses)
 
 
@@ -184,14 +196,15 @@ def dashboard(world: World, path: str) -> Any:
     return found.get(path)
 
 
-def samples(world: World, name: str) -> dict[str, float]:
-    """Return the sum of the samples of a metric by process."""
+def samples(world: World, name: str, **labels: str) -> dict[str, float]:
+    """Return the sum of the samples of a metric with these labels by process."""
     url = address_file(world.folder / "data").read_text()
     with urlopen(f"{url.strip()}/metrics") as answer:
         families = text_string_to_metric_families(answer.read().decode())
     found: Counter[str] = Counter()
     for sample in (sample for family in families for sample in family.samples if sample.name == name):
-        found[sample.labels["process"]] += sample.value
+        if labels.items() <= sample.labels.items():
+            found[sample.labels["process"]] += sample.value
     return dict(found)
 
 

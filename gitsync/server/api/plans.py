@@ -52,7 +52,7 @@ def plan(backend: BackendOf, view: CurrentViewOf, origins: bool = False) -> Plan
     """Return the plan with what each step changes; with ``origins`` also which lines set that, and who wrote them."""
     if view.plan is None:
         # not 404: the Application exists, and its first reconcile makes a plan
-        raise HTTPException(409, "The application has no plan yet.")
+        raise HTTPException(409, visible(view.unobserved) or "The application has no plan yet; ask again in a moment.")
     needs = needs_by_step(view.plan)
     # renders the Application again and reads the authors of lines: only where a client wants it (decision 0013)
     traced = origins_of(backend, view, view.plan.writes) if origins else Origins()
