@@ -46,7 +46,7 @@ def decide(
     sync. Of a part that a user chose, ``whole`` is the plan that it is of: by its deletions a part that deletes
     something is judged, since several parts would pass a limit otherwise.
     """
-    refusals = tuple(reason for reason in (*violations, *plan.refusals, too_many(plan, policy)) if reason)
+    refusals = (*violations, *plan.refusals)
     if refusals:
         return Verdict(Decision.REFUSED, refusals)
     # Before read-only and windows: an Application in sync is not held by them.
@@ -172,12 +172,6 @@ def mass_deletion(plan: Plan, app: Application, policy: Policy) -> str:
     if lost > 1 and lost > policy.max_prune_share * held:
         return f"{counted}, more than {policy.max_prune_share:.0%}; approve this plan if this is intended"
     return ""
-
-
-def too_many(plan: Plan, policy: Policy) -> str:
-    """Return why a plan with more objects than the operator allows is refused; empty for any other."""
-    count = len(plan.changes)
-    return f"has {count} objects, the limit is {policy.max_objects}" if count > policy.max_objects else ""
 
 
 def repair_hold(app: Application, policy: Policy, now: datetime, *, is_sync: bool = False) -> str:

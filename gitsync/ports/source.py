@@ -81,7 +81,7 @@ class Snapshot:
 
     ``remotes`` are folders in other repositories; the tree has their files too. ``fetch_file`` fetches a large file
     that a reader of ``git_dir`` without credentials lacks; the tree does so by itself. ``tenant`` is the namespace of
-    the Application, by which renders that wait are ordered.
+    the Application, by which renders that wait are ordered; ``max_objects`` is how many objects it may declare.
     """
 
     commit: Commit
@@ -92,6 +92,7 @@ class Snapshot:
     # files above 1 MiB may be missing in a mirror until they are read (decision 0026)
     fetch_file: FetchFile | None = None
     tenant: str = ""
+    max_objects: int = 10**9
     parts: tuple[SourcePart, ...] = ()
     """Where the commit joins those of several sources."""
     joined: tuple[Snapshot, ...] = ()

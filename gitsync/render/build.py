@@ -68,6 +68,27 @@ class Build(NamedTuple):
     """The options that the result depends on, where the folder is a chart."""
 
 
+def check_count(manifests: Iterable[Manifest], limit: int) -> None:
+    """Raise InvalidInput for more objects than the policies of an Application allow; those of Lists count each."""
+    count = _count(manifests)
+    if count > limit:
+        raise InvalidInput(
+            f"has {count:,} objects, the limit is {limit:,}",
+            hint="divide it between several applications, or raise limits.maxObjects of its policy",
+        )
+
+
+def _count(manifests: Iterable[Manifest]) -> int:
+    # the items of a List that holds something else are an error that names it, later
+    lists = (
+        manifest["items"]
+        if str(manifest.get("kind") or "").endswith("List") and isinstance(manifest.get("items"), list)
+        else None
+        for manifest in manifests
+    )
+    return sum(1 if items is None else len(items) for items in lists)
+
+
 def build(
     tree: Tree,
     path: str,

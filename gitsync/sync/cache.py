@@ -15,7 +15,6 @@ from gitsync.gate.self_heal import SelfHeals
 from gitsync.merge.schema import Schema, Schemas
 from gitsync.objects.application import Application, GitSource
 from gitsync.objects.change import Plan
-from gitsync.objects.charts import ChartOptions
 from gitsync.objects.holds import FieldHold
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.options import Options
@@ -154,8 +153,8 @@ class RenderCache:
     prepared: dict[int, PreparedObject] = field(default_factory=dict)
     """The objects made of the last manifests, by manifest identity, for ``prepared_for``."""
     prepared_for: Application | None = None
-    error: tuple[str, ChartOptions, InvalidInput] | None = None
-    """The commit that could not be rendered, the options of charts at that time, and why."""
+    error: tuple[str, object, InvalidInput] | None = None
+    """The commit that could not be rendered, the conditions (``RenderConditions``) at that time, and why."""
 
 
 @dataclass(slots=True)

@@ -246,17 +246,17 @@ class DesiredState:
         known = render.commits.get(commit.id)
         if known is not None:
             return known
-        # a chart may refuse the namespace of the destination, which is not part of the key
+        # a chart may refuse the namespace of the destination, and a policy may be another one: neither is in the key
         if render.error is not None:
-            options = self._renderer.with_inputs(inputs.app).chart
-            if render.error[:2] == (commit.id, options):
+            conditions = self._renderer.conditions(inputs.app)
+            if render.error[:2] == (commit.id, conditions):
                 raise detached(render.error[2])
         made = self._same_as_before(inputs.app, cache, commit) or self._render(inputs.app, cache, commit)
         render.commits = {**dict(list(render.commits.items())[1 - _KEPT :]), commit.id: made}
         return made
 
     def _render(self, app: Application, cache: ReconcileCache, commit: Commit) -> RenderResult:
-        options = self._renderer.with_inputs(app).chart
+        conditions = self._renderer.conditions(app)
         snapshot = self._fetcher.snapshot(app, cache.git, commit.id)
         cache.git.snapshot = None  # its files are not needed any more
         try:
@@ -264,7 +264,7 @@ class DesiredState:
             build = build._replace(warnings=(*snapshot.warnings, *build.warnings))
         except InvalidInput as error:
             # only the message is kept: a traceback would hold the files of the commit in memory
-            cache.render.error = (commit.id, options, detached(error))
+            cache.render.error = (commit.id, conditions, detached(error))
             raise
         if self._kept is not None:
             self._kept.keep(app, commit.id, build)

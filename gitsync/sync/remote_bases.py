@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from gitsync.errors import InvalidInput, Refused, RemoteNeeded, SourceUnavailable
 from gitsync.gate.policy import Policy
 from gitsync.objects.application import Application, ChartInputs, GitSource, SourceGroup
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.remote import RemoteReference, mount_path, parse_remote, without_user
 from gitsync.objects.tree import MountedTree, Tree
 from gitsync.objects.urls import CHART_SCHEME, matches_url
 from gitsync.ports import Credentials, RemoteBase, Renderer, Snapshot, Source
-from gitsync.render.build import Build, joined_build
+from gitsync.render.build import Build, check_count, joined_build
 from gitsync.render.provenance.trace import FieldSelection, Traces
 
 _T = TypeVar("_T")
@@ -170,6 +171,15 @@ def _unavailable(wanted: RemoteReference, location: str, error: InvalidInput | S
     return SourceUnavailable(f"{wanted.shown}: {message}", location=location, hint=hint, retry_after=retry_after)
 
 
+class RenderConditions(NamedTuple):
+    """What the build of a commit, or its error, depends on besides the commit."""
+
+    chart: ChartOptions
+    """What charts get of the Application and of the cluster."""
+    max_objects: int
+    """How many objects the policies allow."""
+
+
 class RemoteBases:
     """Render Applications with the folders in other repositories that they name; see ``RemoteFetcher``."""
 
@@ -194,6 +204,13 @@ class RemoteBases:
         # a copy: other workers add Applications while it is read
         return frozenset().union(*list(self._urls.values()))
 
+    def conditions(self, app: Application) -> RenderConditions:
+        """Return what the build of a commit, or its error, depends on besides the commit."""
+        return RenderConditions(self.with_inputs(app).chart, self._max_objects(app))
+
+    def _max_objects(self, app: Application) -> int:
+        return min((policy.max_objects for policy in self._policies_of(app)), default=Policy().max_objects)
+
     def with_inputs(self, app: Application) -> Application:
         """Return an Application with what its charts get of the cluster now."""
         return replace(app, chart_inputs=self._chart_inputs_of(app))
@@ -201,8 +218,11 @@ class RemoteBases:
     def render(self, app: Application, snapshot: Snapshot) -> Build:
         """Return what an Application's path renders to, with the commits of other repositories that it used."""
         app = self.with_inputs(app)
-        snapshot = replace(snapshot, tenant=app.namespace)
+        limit = self._max_objects(app)
+        snapshot = replace(snapshot, tenant=app.namespace, max_objects=limit)
         bases, build = self._fetcher(app).collect(lambda remotes: self._render(app, with_remotes(snapshot, remotes)))
+        # those of several sources together; a render process has checked each
+        check_count(build.manifests, limit)
         urls = frozenset(parsed(reference, "").url for reference in bases)
         if urls:
             self._urls[app.key] = urls
@@ -245,11 +265,13 @@ class RemoteBases:
 
     def is_current(self, app: Application, build: Build) -> bool:
         """
-        Return whether a build may still be used: it is of a chart with the options that the Application has now, its
-        references are allowed now, and they name the same commits.
+        Return whether a build may still be used: it has no more objects than the policies allow now, it is of a chart
+        with the options that the Application has now, its references are allowed now, and they name the same commits.
 
         A server is asked once per interval.
         """
+        if len(build.manifests) > self._max_objects(app):
+            return False
         if build.chart is not None and build.chart != self.with_inputs(app).chart:
             return False
         if not build.remotes:

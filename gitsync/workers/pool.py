@@ -185,6 +185,7 @@ class RenderPool:
             "renderer": renderer,
             "seconds": self._seconds,
             "file_bytes": self._file_bytes,
+            "max_objects": snapshot.max_objects,
             "remotes": [
                 [remote.reference, remote.mount, remote.folder, remote.git_dir, remote.commit]
                 for remote in snapshot.remotes

@@ -22,7 +22,7 @@ from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.charts import Helm
 from gitsync.objects.ref import ref_of
 from gitsync.objects.tree import MountedTree, Tree
-from gitsync.render.build import Build, build
+from gitsync.render.build import Build, build, check_count
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
@@ -197,10 +197,11 @@ class RenderServer:
         previous = last.build if last and last.commit == request.get("before") else None
         sent = protocol.of_build(made, previous)
         frame = protocol.frame({"build": sent, "is_last": self.is_done})
+        del self._caches[request["git_dir"]]  # it has all of what is refused here until it is right again
+        check_count(made.manifests, request["max_objects"])
         if len(frame) > _LARGEST_OBJECT:
-            del self._caches[request["git_dir"]]  # it has the large object until all is right again
             reject_large(sent)
-            self._caches[request["git_dir"]] = cache
+        self._caches[request["git_dir"]] = cache
         self._recent.keep(request, made)
         return frame
 

@@ -127,8 +127,10 @@ class Reader:
     def declare(self, text: str, **spec: Any) -> dict[str, Any]:
         """Apply an Application of the page that polls each second and needs no approval."""
         manifest = yaml.safe_load(self.here(yaml.safe_dump(application_of(text))))
-        spec = {"sync": {"interval": "1s"}, "risk": {"approval": "Never"}, **spec}
-        return dict(self.stage.apply({**manifest, "spec": {**manifest["spec"], **spec}}))
+        spec = {**manifest["spec"], "sync": {"interval": "1s"}, "risk": {"approval": "Never"}, **spec}
+        if self.stage.account:  # with the rights of the installation, the controller has none to write
+            spec["destination"] = {"serviceAccountName": self.stage.account, **spec.get("destination", {})}
+        return dict(self.stage.apply({**manifest, "spec": spec}))
 
     def live(self, kind: str, name: str, api: str = "v1") -> dict[str, Any]:
         return dict(self.stage.get(kind, name, namespace=self.stage.system, api=api) or {})

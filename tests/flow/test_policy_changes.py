@@ -53,6 +53,34 @@ def test_a_changed_config_map_takes_effect_without_a_restart(world: World) -> No
     until(lambda: (world.get("ConfigMap", "a") or {}).get("data") == {"mode": "closed"}, describe=world.status)
 
 
+def test_a_commit_with_more_objects_than_allowed_changes_nothing_and_one_with_fewer_heals(world: World) -> None:
+    limit = world.folder / "policies" / "team.yaml"
+
+    def allow(count: int) -> None:
+        limit.write_text(f"kind: Policy\nmetadata: {{name: team}}\nspec: {{limits: {{maxObjects: {count}}}}}\n")
+
+    def maps(count: int) -> dict[str, str | None]:
+        return {f"shop/{number}.yaml": config_map(f"m{number}") if number < count else None for number in range(4)}
+
+    allow(4)
+    first = world.repo.commit("Four", maps(4))
+    world.application()
+    world.start()
+    world.synced(first)
+    # what is applied is not deleted, since nothing else is allowed either
+    allow(2)
+    says(world, "has 4 objects, the limit is 2")
+    assert world.get("ConfigMap", "m3")
+    # the deletions of a commit do not count against it
+    world.synced(world.repo.commit("Two", maps(2)))
+    assert world.get("ConfigMap", "m3") is None
+    world.repo.commit("Three", {"shop/2.yaml": config_map("m2")})
+    says(world, "has 3 objects, the limit is 2")
+    assert world.get("ConfigMap", "m2") is None
+    allow(3)
+    until(lambda: world.get("ConfigMap", "m2"), describe=world.status)
+
+
 def policy_records(world: World) -> list[tuple[str, str]]:
     found = world.controller.records.audit_records(action="policy")
     return [(record.message, record.approver) for record in reversed(found)]

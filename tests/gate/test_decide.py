@@ -170,11 +170,6 @@ def test_what_is_refused_stays_refused_with_an_approval(review):
     assert rivals.decision is Decision.REFUSED
 
 
-def test_too_many_objects_are_refused():
-    result = verdict(plan(UPDATE, step(1, Action.UPDATE)), policy=Policy(max_objects=1))
-    assert result.reasons == ("has 2 objects, the limit is 1",)
-
-
 def test_a_closed_window_holds_and_says_which():
     result = verdict(plan(UPDATE), application(sync={"windows": DENIED}))
     assert result.decision is Decision.HELD

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from gitsync.errors import InvalidInput
+from gitsync.render.build import check_count
 from tests.render.factories import config_map, refusal
 
 COMPONENT = "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n"
@@ -55,3 +57,11 @@ def test_a_regular_expression_of_many_characters():
     assert "6006 characters" in refusal(
         {"r.yaml": config_map("a"), "kustomization.yaml": f"resources: [r.yaml]\n{patch}"}
     )
+
+
+def test_the_items_of_a_list_count_as_objects():
+    items = [{"kind": "ConfigMap"}] * 5
+    manifests = [{"kind": "ConfigMapList", "items": items}, {"kind": "Secret"}, {"kind": "List", "items": "none"}]
+    check_count(manifests, 7)
+    with pytest.raises(InvalidInput, match=r"^has 7 objects, the limit is 6; divide it between several applications"):
+        check_count(manifests, 6)

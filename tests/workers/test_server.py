@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.tree import Entry
+from gitsync.render.kustomize.files import ParseCache
 from gitsync.runtime.garbage import return_memory
 from gitsync.source.snapshot import GitTree, MeteredTree
 from gitsync.workers import protocol
@@ -36,6 +38,7 @@ def request(tmp_path: Path, data: str = "") -> dict[str, Any]:
         "renderer": "Auto",
         "seconds": 10**7,
         "file_bytes": 1 << 20,
+        "max_objects": 10_000,
     }
 
 
@@ -84,6 +87,24 @@ def test_an_object_that_no_api_server_takes_is_refused_and_not_kept(tmp_path: Pa
         del answer
         return_memory()
         assert resident_memory() < before + size
+
+
+def test_more_objects_than_a_policy_allows_are_refused_and_not_kept(tmp_path: Path) -> None:
+    server = RenderServer(1 << 40)
+    others = "".join(f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{number}}}\n" for number in range(9))
+    asked = request(tmp_path, others)
+    assert len(message(server.answer({**asked, "max_objects": 10}))["build"]["manifests"]) == 10
+    kept = parse_caches()
+    error = message(server.answer({**asked, "max_objects": 9}))["error"]
+    assert (error["kind"], error["message"]) == ("InvalidInput", "has 10 objects, the limit is 9")
+    assert parse_caches() == kept - 1
+    assert "build" in message(server.answer({**asked, "max_objects": 10}))
+
+
+def parse_caches() -> int:
+    """Return how many repositories this process keeps parsed files of."""
+    gc.collect()
+    return sum(isinstance(item, ParseCache) for item in gc.get_objects())
 
 
 def test_a_large_build_of_objects_that_are_not_large_is_answered(tmp_path: Path) -> None:
