@@ -7,6 +7,7 @@ quotes arrives as it was written: Kustomize would rewrite it, but a cluster must
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -91,6 +92,7 @@ def of_build(build: Build, previous: Build | None = None) -> dict[str, Any]:
 
 def to_build(message: dict[str, Any], previous: Build | None = None) -> Build:
     """Return the build that ``of_build`` wrote; what was kept is the very same object as in the build ``before``."""
+    _share_texts(message["manifests"])
     manifests = iter(message["manifests"])
     sources = iter(message["sources"])
     parts = [
@@ -109,6 +111,27 @@ def to_build(message: dict[str, Any], previous: Build | None = None) -> Build:
         sources=tuple(origin for _, origin in parts),
         chart=to_chart(message["chart"]) if message.get("chart") else None,
     )
+
+
+_SHARED_LENGTH: Final = 64
+"""Characters: longer texts are hardly ever equal, and finding that out takes longer."""
+
+
+def _share_texts(value: Any) -> None:
+    """
+    Replace equal short texts in a value that was parsed, which is changed in place, by one object each.
+
+    Images, ports, policies and labels are the same in many objects, and a text of one character takes 50 bytes. Names
+    of members are shared by the parser.
+    """
+    items = value.items() if type(value) is dict else enumerate(value)
+    for key, item in items:
+        if type(item) is str:
+            if len(item) <= _SHARED_LENGTH:
+                # of the whole process; one that nothing uses any more is forgotten
+                value[key] = sys.intern(item)
+        elif type(item) is dict or type(item) is list:
+            _share_texts(item)
 
 
 def _origin(file: str, document: int) -> Origin:

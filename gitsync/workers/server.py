@@ -107,7 +107,7 @@ class TreeCache:
         return MeteredTree(GitTree(git_dir, commit, limits, self._reader), limits.read_bytes)
 
 
-_GROWTH: Final = 8 << 20
+_GROWTH: Final = 2 << 20
 """Bytes by which a process grows before it returns what is free, which takes a millisecond and more."""
 _LARGEST_OBJECT: Final = 3 << 20
 """

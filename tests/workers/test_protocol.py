@@ -28,6 +28,22 @@ def test_a_build_arrives_as_it_was_sent() -> None:
     assert protocol.to_build(over_the_wire(protocol.of_build(build))) == build
 
 
+def test_equal_texts_of_all_builds_are_one_object() -> None:
+    def received(name: str) -> Manifest:
+        manifest = {"kind": "Pod", "metadata": {"name": name}, "spec": {"args": ["a", {"image": "registry/web:1"}]}}
+        build = Build((manifest,), frozenset(), sources=(Origin("a.yaml", 0),))
+        message = protocol.as_received(protocol.of_build(build))
+        [arrived] = protocol.to_build(message).manifests
+        assert arrived == manifest
+        return arrived
+
+    first = received("a")
+    second = received("b")
+    images = [manifest["spec"]["args"][1]["image"] for manifest in (first, second)]
+    assert images[0] is images[1]
+    assert first["spec"]["args"][0] is second["spec"]["args"][0]
+
+
 def test_of_what_the_receiver_has_only_the_position_travels() -> None:
     kept: tuple[Manifest, ...] = ({"kind": "A"}, {"kind": "B"}, {"kind": "C"})
     origins = (Origin("a", 0), Origin("b", 0), Origin("c", 0))
