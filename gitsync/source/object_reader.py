@@ -23,7 +23,6 @@ from gitsync.objects.tree import Entry
 from gitsync.source.git import environment
 from gitsync.source.landlock import Confinement
 from gitsync.source.left_out import left_out, not_fetched
-from gitsync.source.validation import is_commit
 
 _PERSON = re.compile(r"^(?P<name>.*?) ?<(?P<email>[^>]*)>(?: (?P<time>-?\d+) (?P<sign>[+-])(?P<zone>\d{4}))?")
 
@@ -331,6 +330,9 @@ def has_near_ancestor(reader: ObjectReader, commit: str, earlier: str) -> bool:
 
     False says nothing: it may be a farther one.
     """
+    # late: render processes read objects too, and start without the models that it imports
+    from gitsync.source.validation import is_commit
+
     pending = deque([commit])
     known = {commit}
     while pending:
