@@ -146,8 +146,8 @@ _CACHED_ENTRIES = 50_000
 # what a tree object of any size counts, in entries: each commit adds one for every folder above a changed file
 _TREE_OVERHEAD = 20
 _CACHED_COMMITS = 256
-# commits that are compared with an earlier one before git is asked: a branch is mostly polled after each push
-_NEAREST = 32
+# commits that are compared with an earlier one before git is asked; fewer than are cached, so that most were read
+_NEAREST = 128
 _MAX_TREE = 64 << 20
 # entries that differ between two commits; a commit that changes more is compared as if it changed everything
 _MOST_DIFFERENCES = 200_000

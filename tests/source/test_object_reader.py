@@ -135,10 +135,12 @@ def test_near_ancestors_are_those_that_git_names(repo: GitRepo) -> None:
 
 
 def test_only_the_nearest_ancestors_are_read(repo: GitRepo, git_processes: GitProcesses) -> None:
-    ids = [repo.commit({"a": str(number)}) for number in range(40)]
+    commits = (f"commit refs/heads/main\ncommitter A <a@x> {time} +0000\ndata 1\nx\n" for time in range(130))
+    git(repo.origin, "fast-import", "--quiet", stdin="".join(commits).encode())
+    ids = git(repo.origin, "rev-list", "--reverse", "main").split()
     reader = ObjectReader(repo.origin)
-    assert has_near_ancestor(reader, ids[-1], ids[-32])
-    assert not has_near_ancestor(reader, ids[-1], ids[-33])
+    assert has_near_ancestor(reader, ids[-1], ids[-128])
+    assert not has_near_ancestor(reader, ids[-1], ids[-129])
     reader.close()
     mirror = Repositories(repo.work.parent / "mirrors", Transport(("file",)))
     source = GitSource(repo_url=f"file://{repo.origin}")
