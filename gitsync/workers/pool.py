@@ -36,7 +36,9 @@ from gitsync.workers.process import (
 _log = logging.getLogger(__name__)
 
 _CURE: Final = "divide the application, or raise the limit"
-_IDLE_SECONDS: Final = 300.0  # a process without work still holds about 22 MiB (decision 0042)
+# A process without work still holds about 25 MiB (decision 0042). The one used last is kept for the next commit.
+_IDLE_SECONDS: Final = 300.0
+_FURTHER_IDLE_SECONDS: Final = 20.0
 # Folders that take longer are rendered one at a time for each tenant. Beside other tenants also those that take as long
 # as a commit may be late: in all processes at once, they would delay each commit of the others by one of them.
 _SLOW_SECONDS: Final = 5.0
@@ -93,8 +95,8 @@ class RenderPool:
     """
     Render commits in at most ``size`` processes; safe for use from several threads.
 
-    A process starts with the first request that finds none idle, and ends after ``idle_seconds`` without one, which
-    frees its memory; the next render then starts one again. A render may take ``seconds`` and
+    A process starts with the first request that finds none idle. The one that was used last ends after ``idle_seconds``
+    without a request, the others earlier; the next render then starts one again. A render may take ``seconds`` and
     ``memory_mib`` MiB, and read files of ``file_mib`` MiB; one that takes more, or crashes its process twice, is an
     InvalidInput that names the limit. A process that something else ended, such as the kernel for lack of memory, is
     SourceUnavailable: it is retried. Where the kernel has Landlock, the processes cannot read what is ``concealed``.
@@ -120,6 +122,8 @@ class RenderPool:
         self._idle: dict[Process, float] = {}
         """Processes without a request, and since when, in monotonic seconds; the last one used is the last."""
         self._timer: threading.Timer | None = None
+        self._timer_due = 0.0
+        """When the timer ends idle processes, in monotonic seconds."""
         self._processes: set[Process] = set()
         self._is_closed = False
         self._costly: set[tuple[str, str]] = set()
@@ -348,21 +352,36 @@ class RenderPool:
         if not is_kept:
             process.end()
 
+    def _idle_until(self) -> dict[Process, float]:
+        """Return until when each idle process is kept, in monotonic seconds; called under the lock."""
+        further = min(self._idle_seconds, _FURTHER_IDLE_SECONDS)
+        last = next(reversed(self._idle), None)
+        return {
+            process: since + (self._idle_seconds if process is last else further)
+            for process, since in self._idle.items()
+        }
+
     def _end_idle_later(self) -> None:
-        """Have the process that is idle for longest ended when its time is over; called under the lock."""
-        if self._timer is None and self._idle and not self._is_closed:
-            delay = min(self._idle.values()) + self._idle_seconds - time.monotonic()
-            self._timer = threading.Timer(max(delay, 0.0), self._end_idle)
-            # It must not keep the controller alive when that stops.
-            self._timer.daemon = True
-            self._timer.start()
+        """Have the process whose time is over first ended then; called under the lock."""
+        if not self._idle or self._is_closed:
+            return
+        due = min(self._idle_until().values())
+        if self._timer is not None and self._timer_due <= due:  # it looks at all of them, and waits on
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = threading.Timer(max(due - time.monotonic(), 0.0), self._end_idle)
+        # It must not keep the controller alive when that stops.
+        self._timer.daemon = True
+        self._timer.start()
 
     def _end_idle(self) -> None:
         """End the processes that have been idle for long enough."""
         with self._changed:
             self._timer = None
-            limit = time.monotonic() - self._idle_seconds
-            over = [process for process, since in self._idle.items() if since <= limit]
+            now = time.monotonic()
+            over = [process for process, until in self._idle_until().items() if until <= now]
             for process in over:
                 del self._idle[process]
                 self._processes.discard(process)

@@ -20,6 +20,7 @@ from gitsync.ports.previews import PreviewRequest
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.source.snapshot import GitTree
+from gitsync.workers import pool as pool_module
 from gitsync.workers.pool import RenderPool, RenderQueue
 from tests.git_repository import GitRepo
 from tests.waiting import until
@@ -222,6 +223,19 @@ def test_a_process_that_is_idle_for_long_ends(snapshot: Snapshot) -> None:
         for _ in range(2):
             assert pool.render(snapshot, "good").manifests
             until(lambda: children() == before)
+
+
+def test_of_several_idle_processes_the_one_used_last_is_kept(
+    monkeypatch: pytest.MonkeyPatch, make_pool: Callable[..., RenderPool], snapshot: Snapshot
+) -> None:
+    monkeypatch.setattr(pool_module, "_FURTHER_IDLE_SECONDS", 0.5)
+    pool = make_pool(size=2)
+    with ThreadPoolExecutor(2) as threads:
+        assert all(threads.map(lambda path: pool.render(snapshot, path).manifests, ("good", "other")))
+    until(lambda: len(pool._processes) == 1)
+    [kept] = pool._processes
+    assert pool.render(snapshot, "good").manifests
+    assert pool._processes == {kept}
 
 
 def test_what_a_commit_does_not_touch_stays_the_very_same_object(
