@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TypeVar
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from gitsync.errors import GitsyncError, InvalidInput, SourceDenied, SourceUnavailable, SourceUntrusted, detached
 from gitsync.files import PRIVATE, write_file
@@ -46,6 +46,11 @@ _MISSING_AGE = 10.0
 _MEASURED_EVERY = 60.0
 # seconds between attempts to lock a mirror that another thread or process holds
 _LOCK_POLL = 0.01
+# packs, and single objects in one of 256 folders, from which on a mirror is repacked: gc.autoPackLimit of git-config(1)
+# and a third of gc.auto, since each object takes a block of the disk
+_MANY_PACKS = 50
+_MANY_OBJECTS = 9
+_REPACK = ("repack", "--geometric=2", "-d", "-l", "-n", "-q")
 _INIT = ("init", "--quiet", "--bare", "--template=", "--initial-branch=main")
 _PRIVATE_REFS = "refs/gitsync"
 _REACHABLE_REFS = "refs/gitsync-reachable"
@@ -83,6 +88,7 @@ class Mirror:
         self.path = folder / mirror_name(url)
         self._remote = Remote(url, transport)
         self._seconds = transport.limits.seconds
+        self._memory_bytes = transport.limits.memory_bytes
         self._max_bytes = self.max_bytes(transport.limits)
         self._size = 0
         self._measured_at = _NEVER
@@ -387,6 +393,38 @@ class Mirror:
             self._receive(self.path, revision, commit, credentials)
         except Damaged:
             self._rebuild(revision, commit, credentials)
+
+    def repack(self) -> bool:
+        """
+        Put the objects of many fetches into few packs; return whether there were many, and no fetch was running.
+
+        Each git process searches all packs. A large one is not written again (``--geometric`` in git-repack(1)), and an
+        object that no ref reaches stays. Raise GitFailed, GitTimedOut.
+        """
+        if not self._is_scattered():
+            return False
+        try:
+            # held meanwhile: what a fetch or another process puts in its place must not be deleted
+            with self._lock.acquire(timeout=0):
+                run(
+                    self.path,
+                    *_REPACK,
+                    env=self._env,
+                    timeout=self._seconds,
+                    max_memory_bytes=self._memory_bytes,
+                    confinement=self._confinement,
+                )
+        except Timeout:
+            return False
+        # it keeps the old packs open, and so on the disk
+        self.objects.close(wait=False)
+        return True
+
+    def _is_scattered(self) -> bool:
+        objects = self.path / "objects"
+        packs = sum(1 for _ in objects.glob("pack/*.idx"))
+        # ids are evenly distributed, so that one folder has as many as any other
+        return packs > _MANY_PACKS or sum(1 for _ in objects.glob("17/*")) > _MANY_OBJECTS
 
     def _is_too_large(self) -> bool:
         """Return whether the mirror takes more of the disk than it may, as measured within the last minute."""

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 _INCOMING = "gitsync-incoming"
 NEW = ".new"
 """Suffix of a mirror that is being made beside the one it replaces."""
-_LEFTOVERS = ("*.lock", "refs/**/*.lock", "objects/*/tmp_*")
+_LEFTOVERS = ("*.lock", "refs/**/*.lock", "objects/*/tmp_*", "objects/pack/.tmp-*")
 
 
 @contextlib.contextmanager

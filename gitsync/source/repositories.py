@@ -57,6 +57,7 @@ from gitsync.source.validation import (
     check_source,
     clean_path,
     is_commit,
+    shown_url,
 )
 
 # repositories whose objects are read by a process that stays
@@ -421,6 +422,17 @@ class Repositories:
         path.with_suffix(".lock").unlink(missing_ok=True)
         return True
 
+    def repack(self) -> None:
+        """Put the objects of many fetches into few packs, in each mirror that has many."""
+        with self._lock:
+            mirrors = list(self._mirrors.values())
+        for mirror in mirrors:
+            try:
+                if mirror.repack():
+                    _log.info("repacked the mirror of %s", shown_url(mirror.url))
+            except (GitFailed, SourceUnavailable) as error:  # it stays as it is, and works
+                _log.warning("the mirror of %s was not repacked: %s", shown_url(mirror.url), error)
+
     def close(self) -> None:
         """End the reading processes and the connections to servers; a later read starts others."""
         with self._lock:
@@ -528,7 +540,11 @@ _log = logging.getLogger(__name__)
 
 
 class MirrorCleanup(Periodic):
-    """Delete mirrors that no Application has named for some minutes; ``urls`` returns those that Applications name."""
+    """
+    Delete mirrors that no Application has named for some minutes, and repack those of many fetches.
+
+    ``urls`` returns those that Applications name.
+    """
 
     def __init__(
         self, repositories: Repositories, urls: Callable[[], Collection[str]], *, every: float = _EVERY
@@ -539,12 +555,13 @@ class MirrorCleanup(Periodic):
         self._unused: frozenset[str] = frozenset()
 
     def clean(self) -> None:
-        """Delete the mirrors that were unused at this check and at the one before."""
+        """Delete the mirrors that were unused at this check and at the one before, and repack the others."""
         unused = self._repositories.unused_mirrors(self._urls())
         for name in unused & self._unused:
             if self._repositories.remove_mirror(name):
                 _log.info("deleted the mirror %s, which no Application uses", name)
         self._unused = unused
+        self._repositories.repack()
 
     def _clean_or_log(self) -> None:
         try:

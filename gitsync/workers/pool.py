@@ -366,7 +366,7 @@ class RenderPool:
         if not self._idle or self._is_closed:
             return
         due = min(self._idle_until().values())
-        if self._timer is not None and self._timer_due <= due:  # it looks at all of them, and waits on
+        if self._timer is not None and self._timer_due <= due:  # it ends each that is over, and waits on
             return
         if self._timer is not None:
             self._timer.cancel()

@@ -4,8 +4,8 @@ Let two replicas live through a year in hours: ``python -m tests.flow.simulated_
 Commits change all Applications, and between them come the events of ``EVENTS``, spread evenly. Beside them, further
 Applications poll repositories that the Git server does not have. It ends with the first thing that is lost or stuck:
 each commit has to be synced by each Application, with its record of history and of the audit. Memory, descriptors,
-threads, disk and database have to stay flat (``check_flat``). ``--other CHECKOUT`` is another version, with which a
-replica runs in turn.
+threads, disk and database have to stay flat (``check_flat``), mirrors of Git as large as its history
+(``check_mirrors``). ``--other CHECKOUT`` is another version, with which a replica runs in turn.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def usage(life: Life) -> dict[str, float]:
         result[f"{name} memory"] = int(fields["VmRSS"].split()[0]) // 1024
         result[f"{name} threads"] = int(fields["Threads"])
         result[f"{name} descriptors"] = len(list((proc / "fd").iterdir()))
-        result[f"{name} disk"] = round(size_of(life.world.folder / name) / 2**20, 1)
+        result[f"{name} disk"] = round(size_of(life.world.folder / name, "mirrors") / 2**20, 1)
     with psycopg.connect(life.database) as connection:
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
         assert row is not None
@@ -295,10 +295,11 @@ def usage(life: Life) -> dict[str, float]:
     return result
 
 
-def size_of(folder: Path) -> int:
-    """Return the bytes of the files of a replica, which writes, renames and deletes some of them meanwhile."""
+def size_of(folder: Path, without: str = "") -> int:
+    """Return the bytes of the files below a folder, of which some are renamed and deleted meanwhile."""
     size = 0
-    for place, _, names in os.walk(folder):
+    for place, folders, names in os.walk(folder):
+        folders[:] = (name for name in folders if name != without)
         for name in names:
             with suppress(FileNotFoundError):
                 size += Path(place, name).lstat().st_size
@@ -339,6 +340,17 @@ def check_flat(samples: Sequence[dict[str, float]]) -> None:
         early, late = (max(sample[name] for sample in part) for part in (samples[fifth : 2 * fifth], samples[-fifth:]))
         print(f"{name}: {early} at the beginning, {late} at the end")
         assert late <= GROWTH * early + slack, f"{name} grew from {early} to {late}"
+
+
+def check_mirrors(life: Life) -> None:
+    """Compare what the replicas keep of Git with a new clone; what was fetched lately may double it."""
+    clone = life.world.folder / "clone.git"
+    subprocess.run(["git", "clone", "-q", "--bare", "--no-local", life.world.repo.bare, clone], check=True)
+    history = size_of(clone)
+    for name in life.processes:
+        kept = size_of(life.world.folder / name / "mirrors")
+        print(f"{name} mirrors: {kept >> 10} KiB, a clone {history >> 10} KiB")
+        assert kept <= 2 * history + (2 << 20), f"the mirrors of {name} take {kept} bytes"
 
 
 def main() -> None:
@@ -386,6 +398,7 @@ def main() -> None:
             deployments = "/apis/apps/v1/namespaces/shop/deployments"
             uids = {item["metadata"]["uid"] for item in world.client.get(deployments)["items"]}
             counts = live(life, options.syncs, options.seconds)
+            check_mirrors(life)
             live_deployments = world.client.get(deployments)["items"]
             assert {item["metadata"]["uid"] for item in live_deployments} == uids, "a workload was replaced"
             assert {item["metadata"]["generation"] for item in live_deployments} == {1}, "a workload was changed"

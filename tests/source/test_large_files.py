@@ -16,6 +16,7 @@ from gitsync.objects.application import GitSource
 from gitsync.objects.signers import Signer
 from gitsync.ports import Credentials, Snapshot, SourceRevision
 from gitsync.source import git as git_runner
+from gitsync.source import mirror as mirror_module
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
 from gitsync.source.signatures import verify_revision
@@ -86,6 +87,23 @@ def test_large_files_outside_the_path_stay_at_the_server(
     config = (mirror_of(tmp_path) / "config").read_text()
     assert "promisor" not in config  # git must not fetch by itself
     assert not list(mirror_of(tmp_path).rglob("*.promisor"))
+
+
+def test_a_mirror_without_large_files_is_repacked(
+    tmp_path: Path, repo: GitRepo, source: Repositories, server: GitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "_MANY_PACKS", 0)
+    branch = app_in(server)
+    newest(source, branch)
+    repo.commit({"app/a.yaml": "a: 2"}, "second")
+    newest(source, branch)
+    source.repack()
+    assert git(mirror_of(tmp_path), "count-objects", "-v").startswith("count: 0\n")
+    assert size(tmp_path) < 100_000
+    assert not list(mirror_of(tmp_path).rglob("*.promisor"))
+    repo.commit({"app/a.yaml": "a: 3"}, "third")
+    assert newest(source, branch).tree.read("app/a.yaml") == b"a: 3"
+    assert newest(source, app_in(server, "images")).tree.read("images/large.bin") == LARGE
 
 
 def test_a_large_file_that_was_removed_and_returns_is_no_failure(

@@ -15,12 +15,14 @@ from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceDenied,
 from gitsync.objects.application import GitSource
 from gitsync.objects.tree import Entry
 from gitsync.ports import Credentials
+from gitsync.source import mirror as mirror_module
 from gitsync.source.local import FolderTree
 from gitsync.source.quarantine import size_of
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import MirrorCleanup, Repositories
 from gitsync.source.snapshot import GitTree, SourceLimits
 from tests.git_http_server import GitServer
+from tests.git_processes import GitProcesses
 from tests.git_repository import GitRepo, git
 from tests.waiting import until
 
@@ -654,3 +656,90 @@ def test_the_cleanup_runs_by_itself_until_it_is_stopped(tmp_path: Path, server: 
     cleanup.start()
     until(lambda: not list((tmp_path / "mirrors").iterdir()))
     cleanup.stop()
+
+
+def packs_and_objects(git_dir: Path) -> tuple[int, int]:
+    """Return how many packs a repository has, and how many objects in files of their own."""
+    counts = dict(line.split(": ") for line in git(git_dir, "count-objects", "-v").splitlines())
+    return int(counts["packs"]), int(counts["count"])
+
+
+def all_objects(git_dir: Path) -> set[str]:
+    return set(git(git_dir, "cat-file", "--batch-all-objects", "--batch-check").splitlines())
+
+
+@pytest.mark.parametrize("files", [1, 120], ids=["single objects", "packs"])
+def test_the_objects_of_many_fetches_are_put_into_few_packs(
+    repo: GitRepo, repositories: Repositories, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    monkeypatch.setattr(mirror_module, "_MANY_PACKS", 2)
+    monkeypatch.setattr(mirror_module, "_MANY_OBJECTS", -1)
+    source = source_of(repo)
+    snapshots = []
+    for number in range(4):
+        repo.commit({f"app/{name}": f"{number} {name}" for name in range(files)})
+        commit = repositories.resolve(source, NO_CREDENTIALS)
+        snapshots.append(repositories.snapshot(source, NO_CREDENTIALS, commit))
+        assert snapshots[-1].tree.read("app/0") == f"{number} 0".encode()
+    git_dir = Path(snapshots[0].git_dir)
+    # such as a merge that a preview made
+    git(git_dir, "hash-object", "-w", "--stdin", stdin=b"of no ref")
+    before = all_objects(git_dir)
+    assert sum(packs_and_objects(git_dir)) > 3
+    repositories.repack()
+    packs, single = packs_and_objects(git_dir)
+    # each is at least twice as large as the next one
+    assert packs <= 2
+    assert not single
+    assert all_objects(git_dir) == before
+    assert [snapshot.tree.read("app/0") for snapshot in snapshots] == [f"{number} 0".encode() for number in range(4)]
+    commit = repo.commit({"app/0": "later"})
+    assert repositories.resolve(source, NO_CREDENTIALS) == commit
+    assert repositories.snapshot(source, NO_CREDENTIALS, commit).tree.read("app/0") == b"later"
+
+
+def test_a_mirror_of_few_objects_is_not_repacked(
+    repo: GitRepo, repositories: Repositories, git_processes: GitProcesses
+) -> None:
+    repo.commit({"app/a": "1"})
+    source = source_of(repo)
+    repositories.snapshot(source, NO_CREDENTIALS, repositories.resolve(source, NO_CREDENTIALS))
+    git_processes.forget()
+    MirrorCleanup(repositories, lambda: {repo.url}).clean()
+    assert not git_processes.counts()
+
+
+def test_a_mirror_that_is_fetched_is_repacked_later(
+    repo: GitRepo, repositories: Repositories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "_MANY_PACKS", -1)
+    repo.commit({"app/a": "1"})
+    source = source_of(repo)
+    snapshot = repositories.snapshot(source, NO_CREDENTIALS, repositories.resolve(source, NO_CREDENTIALS))
+    git_dir = Path(snapshot.git_dir)
+    git(git_dir, "hash-object", "-w", "--stdin", stdin=b"a")
+    with FileLock(git_dir.with_suffix(".lock")):
+        repositories.repack()
+        assert packs_and_objects(git_dir)[1] == 1
+    repositories.repack()
+    assert packs_and_objects(git_dir)[1] == 0
+
+
+def test_mirrors_that_cannot_be_repacked_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Git before 2.32 knows no ``--geometric``."""
+    monkeypatch.setattr(mirror_module, "_MANY_PACKS", -1)
+    monkeypatch.setattr(mirror_module, "_REPACK", ("repack", "--unknown-option"))
+    repositories = Repositories(tmp_path / "mirrors", Transport(("file",)))
+    snapshots = []
+    for name in ("one", "two"):
+        repo = GitRepo(tmp_path / name)
+        repo.commit({"app/a": name})
+        source = source_of(repo)
+        snapshots.append(repositories.snapshot(source, NO_CREDENTIALS, repositories.resolve(source, NO_CREDENTIALS)))
+    repositories.repack()
+    for name, snapshot in zip(("one", "two"), snapshots, strict=True):
+        warning = f"the mirror of file://{tmp_path}/{name}/origin.git was not repacked: error: unknown option"
+        assert warning in caplog.text
+        assert snapshot.tree.read("app/a") == name.encode()
