@@ -145,9 +145,9 @@ Its webhook suspends a job that Git declares as running, and its controller does
 """
 
 
-def added_fields(desired: Manifest, live: Manifest) -> tuple[Keys, ...]:
+def added_fields(of: GroupKind, desired: Manifest, live: Manifest) -> tuple[Keys, ...]:
     """Return the keys of what a known controller added to the declared values of a live object, outermost first."""
-    entry = CONTROLLED.get(ref_of(live).of)
+    entry = CONTROLLED.get(of)
     if entry is None:
         return ()
     added = list(_added(entry.additions, desired, live))
@@ -162,13 +162,13 @@ def added_fields(desired: Manifest, live: Manifest) -> tuple[Keys, ...]:
     )
 
 
-def handed_over_fields(desired: Manifest, live: Manifest) -> tuple[Keys, ...]:
+def handed_over_fields(of: GroupKind, desired: Manifest, live: Manifest) -> tuple[Keys, ...]:
     """
     Return the keys of the declared fields that Git hands to a controller.
 
     A field that a user or another controller wrote is not among them.
     """
-    suspend = SUSPENDED_BY_KUEUE.get(ref_of(live).of)
+    suspend = SUSPENDED_BY_KUEUE.get(of)
     if suspend is None or QUEUE_NAME not in labels_of(desired):
         return ()
     writers = {KUEUE, FIELD_MANAGER}

@@ -186,11 +186,15 @@ def applies_to(rule: IgnoreRule, ref: ObjectRef) -> bool:
 
 def _cover(ignored: IgnoredFields, desired: Manifest, live: Manifest, schema: Schema | None) -> _Cover | None:
     """Return what decides for one pair of objects, None where nothing of it is left to others."""
-    rules = ignored.rules_for(ref_of(live))
-    sides = _Sides(desired, live, schema or DEDUCED, added_fields(desired, live), handed_over_fields(desired, live))
-    if not (rules or ignored.pointers or ignored.held or sides.added or sides.handed_over):
+    # each object of each plan asks, and few have anything
+    ref = ref_of(live)
+    of = ref.of
+    rules = ignored.rules_for(ref)
+    added = added_fields(of, desired, live)
+    handed_over = handed_over_fields(of, desired, live)
+    if not (rules or ignored.pointers or ignored.held or added or handed_over):
         return None
-    return _Cover(ignored, rules, sides)
+    return _Cover(ignored, rules, _Sides(desired, live, schema or DEDUCED, added, handed_over))
 
 
 @dataclass(frozen=True, slots=True)
