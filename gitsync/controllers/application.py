@@ -34,6 +34,7 @@ from gitsync.objects.keys import (
 )
 from gitsync.objects.manifest import Manifest, annotations_of, metadata_of, uid_of
 from gitsync.objects.phase import Phase
+from gitsync.objects.record import Push
 from gitsync.objects.ref import GroupKind, ObjectRef, ref_of
 from gitsync.plan.parts import Choice
 from gitsync.plan.running import POD, Execution
@@ -259,16 +260,17 @@ class ApplicationController(BaseController[str]):
         # with a random part: two requests of one moment differ
         return f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ}-{uuid.uuid4().hex[:8]}"
 
-    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+    def repository_changed(self, is_it: Callable[[str], bool], push: Push | None = None) -> int:
         """
         Poll the repositories with these URLs now; return how many Applications have one.
 
-        Only those that a new commit affects are reconciled. Another replica is notified once for each branch, whatever
-        the number of its Applications.
+        Only those that a new commit affects are reconciled; where the push tells that it affects none, nothing is
+        polled. Another replica is notified once for each branch, whatever the number of its Applications.
         """
         keys = self._repositories.find(is_it)
         # only those that no branch watches: the watcher polls for the others, one request for each repository
-        unwatched = [(key, manifest) for key in self._watcher.poll_now(keys) if (manifest := self._application(key))]
+        unwatched_keys = self._watcher.poll_now(keys, push)
+        unwatched = [(key, manifest) for key in unwatched_keys if (manifest := self._application(key))]
         ours = [key for key, _ in unwatched if self._share.owns(key)]
         others = [(key, manifest) for key, manifest in unwatched if not self._share.owns(key)]
         self.poll_now(ours)

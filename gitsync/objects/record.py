@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from gitsync.objects.keys import GROUP
 from gitsync.objects.ref import ObjectRef
@@ -43,6 +43,15 @@ class Commit:
     def subject(self) -> str:
         """The first line of the message."""
         return self.message.partition("\n")[0]
+
+
+class Push(NamedTuple):
+    """A push to a branch as the event of a Git server tells it: the ids before and after, and the changed paths."""
+
+    branch: str
+    before: str
+    after: str
+    paths: frozenset[str]
 
 
 _JOINED = "Source: "

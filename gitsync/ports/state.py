@@ -13,6 +13,7 @@ from gitsync.objects.change import Change, FieldDifference, Plan, Verdict
 from gitsync.objects.health import HealthStatus
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.phase import SyncStatus
+from gitsync.objects.record import Push
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.parts import Choice
 from gitsync.plan.running import Execution, RunningFinding
@@ -310,8 +311,12 @@ class SyncRequests(Protocol):
         """
         ...
 
-    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
-        """Request a poll of the repositories with these URLs, after a push; return how many Applications have one."""
+    def repository_changed(self, is_it: Callable[[str], bool], push: Push | None = None) -> int:
+        """
+        Request a poll of the repositories with these URLs, after a push; return how many Applications have one.
+
+        A ``push`` whose files no Application reads is left to the next poll.
+        """
         ...
 
     def pod_entered(self, pod: ObjectRef, execution: Execution) -> tuple[tuple[str, ObjectRef], ...]:

@@ -27,6 +27,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gitsync.edit.images import full_name, parse_image
 from gitsync.objects.keys import FIELD_MANAGER
+from gitsync.objects.record import Push
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import AuditedWrite, edit_link, sent_writes
 from gitsync.plan.field_owners import is_interactive
@@ -50,6 +51,11 @@ _OTHER_HOSTS = {
 _AZURE_SSH = re.compile(r"(?:ssh\.dev\.azure\.com|vs-ssh\.visualstudio\.com)/v3/([^/]+)/([^/]+)/([^/]+)")
 _AZURE_OLD = re.compile(r"([^/.]+)\.visualstudio\.com/(?:defaultcollection/)?(.*)")
 _AZURE_SHORT = re.compile(r"dev\.azure\.com/([^/]+)/_git/([^/]+)")
+_HEADS = "refs/heads/"
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+# Of more, an event may lack some: GitLab lists 20 commits, and servers shorten long lists of files.
+_LISTED_COMMITS = 20
+_LISTED_PATHS = 300
 _BITBUCKET_PAGE = re.compile(r"(.*?/)?(projects|users)/([^/]+)/repos/([^/]+)(?:/browse)?")
 _BITBUCKET_API = re.compile(r"api\.bitbucket\.org/2\.0/repositories/(.+)")
 
@@ -68,6 +74,36 @@ def repository_urls(payload: Any) -> frozenset[str]:
     if not urls:
         raise ValueError("no URL")
     return urls
+
+
+def listed_push(payload: Any) -> Push | None:
+    """
+    Return the push of an event that lists the files of each of its commits, None for any other event.
+
+    The payloads are those of GitHub, GitLab, Gitea, Forgejo and Gogs.
+    """
+    if not isinstance(payload, dict) or payload.get("forced"):
+        return None
+    ref, before, after = (str(payload.get(name)) for name in ("ref", "before", "after"))
+    if not ref.startswith(_HEADS) or not _COMMIT.fullmatch(before) or not _COMMIT.fullmatch(after):
+        return None
+    commits = payload.get("commits")
+    # GitLab and Gitea count those that they leave out
+    total = payload.get("total_commits_count", payload.get("total_commits", len(commits or ())))
+    if not isinstance(commits, list) or total != len(commits) or not 0 < total <= _LISTED_COMMITS:
+        return None
+    listed = [_listed_paths(commit) for commit in commits]
+    paths = frozenset(path for of_commit in listed for path in of_commit)
+    # a commit without files may be a merge, whose own changes are not listed
+    return Push(ref.removeprefix(_HEADS), before, after, paths) if all(listed) and len(paths) <= _LISTED_PATHS else None
+
+
+def _listed_paths(commit: Any) -> list[str]:
+    """Return the paths that a commit of a push event lists, none where a list of them is missing."""
+    lists = [_member(commit, name) for name in ("added", "removed", "modified")]
+    if not all(isinstance(paths, list) for paths in lists):
+        return []
+    return [path for paths in lists for path in paths if isinstance(path, str)]
 
 
 def image_names(payload: Any) -> frozenset[str]:
@@ -318,7 +354,7 @@ def router(engine: Backend, secret: str) -> APIRouter:
         # after the signature: without the secret no delivery can be made to seem repeated
         if _is_repeated(_header(request, _DELIVERIES), deliveries):
             return JSONResponse({"accepted": True, "again": True}, 202)
-        matched = engine.updates.images_changed(images) if images else _poll(engine, urls)
+        matched = engine.updates.images_changed(images) if images else _poll(engine, urls, listed_push(payload))
         return JSONResponse({"accepted": True, "matched": matched}, 202)
 
     return routes
@@ -412,14 +448,14 @@ def _ignored(event: str) -> JSONResponse:
     return JSONResponse({"accepted": True, "matched": 0, "ignored": event[:100]})
 
 
-def _poll(engine: Backend, urls: frozenset[str]) -> int:
+def _poll(engine: Backend, urls: frozenset[str], push: Push | None) -> int:
     """Request a poll of the Applications and sets with one of these repositories; return how many there are."""
 
     def is_it(url: str) -> bool:
         return normal(url) in urls
 
     engine.pull_requests.repository_changed(is_it)
-    return engine.requests.repository_changed(is_it) + engine.sets.repository_changed(is_it)
+    return engine.requests.repository_changed(is_it, push) + engine.sets.repository_changed(is_it)
 
 
 class _Busy(Exception):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gitsync.objects.record import Push
 from gitsync.ports import Snapshot
 from gitsync.render.build import Build
 from gitsync.workers.pool import RenderPool
@@ -96,6 +97,24 @@ def test_a_commit_that_affects_no_application_writes_nothing_also_after_a_restar
     until(lambda: len(world.controller.view.applications()) == len(APPS), 30)
     world.quiet()
     assert status_writes(world) == before
+
+
+def test_a_push_event_of_files_that_no_application_reads_costs_no_request(
+    world: World, fleet: str, git_processes: GitProcesses
+) -> None:
+    world.quiet()
+    unrelated = world.repo.commit("none", {"README.md": "x"})
+    before = requests(world)
+    git_processes.forget()
+    push = Push("main", fleet, unrelated, frozenset({"README.md"}))
+    assert world.controller.requests.repository_changed(lambda url: True, push) == len(APPS)
+    world.quiet()
+    assert requests(world) == before
+    assert not git_processes.counts()
+    commit = world.repo.commit("one", {"app-07/a.yaml": config_map("a", of="changed")})
+    push = Push("main", unrelated, commit, frozenset({"app-07/a.yaml"}))
+    world.controller.requests.repository_changed(lambda url: True, push)
+    world.synced(commit, "app-07")
 
 
 def test_a_restart_renders_only_what_git_changed(world: World, fleet: str, monkeypatch: pytest.MonkeyPatch) -> None:

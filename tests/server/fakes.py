@@ -32,7 +32,7 @@ from gitsync.objects.change import (
 )
 from gitsync.objects.health import Health, HealthStatus
 from gitsync.objects.manifest import Manifest, uid_of
-from gitsync.objects.record import Commit, Outcome
+from gitsync.objects.record import Commit, Outcome, Push
 from gitsync.objects.ref import ObjectRef
 from gitsync.objects.user import User
 from gitsync.plan.parts import Choice
@@ -143,6 +143,8 @@ class RecordedRequests:
     """The Applications of Pods, with the object that each declares."""
     observed: list[str] = field(default_factory=list)
     """The Applications of other processes that a user asked for."""
+    pushes: list[Push | None] = field(default_factory=list)
+    """The pushes of events, None for one that lists no files."""
 
     def request_sync(self, key: str, by: str) -> bool:
         self.done.append(("sync", key, by))
@@ -159,9 +161,10 @@ class RecordedRequests:
         self.done.append(("repair", key, by, *sorted(ref.path for ref in refs)))
         return True
 
-    def repository_changed(self, is_it: Callable[[str], bool]) -> int:
+    def repository_changed(self, is_it: Callable[[str], bool], push: Push | None = None) -> int:
         keys = [key for key, url in self.urls.items() if is_it(url)]
         self.poll_now(keys)
+        self.pushes.append(push)
         return len(keys)
 
     def pod_entered(self, pod: ObjectRef, execution: Execution) -> tuple[tuple[str, ObjectRef], ...]:

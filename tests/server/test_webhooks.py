@@ -19,10 +19,11 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 import pytest
 
+from gitsync.objects.record import Push
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.drift_history import EDIT_ACTION
 from gitsync.server import webhooks
-from gitsync.server.webhooks import image_names, normal, repository_urls
+from gitsync.server.webhooks import image_names, listed_push, normal, repository_urls
 from tests.server.conftest import Open, Site
 from tests.server.fakes import application, changed, edited, resource
 
@@ -545,3 +546,66 @@ def test_other_events_of_a_registry_are_no_errors(site: Open) -> None:
     opened = site([application()], webhook_secret=SECRET)
     body = orjson.dumps({"events": [{"action": "pull"}]})
     assert push(opened, "registry", body, {"Authorization": SECRET}) == 200
+
+
+BEFORE, AFTER = "b" * 40, "a" * 40
+
+
+def listed(*files: str, **more: Any) -> dict[str, Any]:
+    """Return a commit of a push event."""
+    return {"id": AFTER, "added": [], "removed": [], "modified": list(files), **more}
+
+
+def event(*commits: Any, **more: Any) -> dict[str, Any]:
+    """Return a push event as GitHub, Gitea and Forgejo send it."""
+    return {"ref": "refs/heads/main", "before": BEFORE, "after": AFTER, "commits": list(commits), **more}
+
+
+@pytest.mark.parametrize(
+    ("payload", "paths"),
+    [
+        (event(listed("README.md")), {"README.md"}),
+        (event(listed("a", added=["b"], removed=["c"]), listed("d")), {"a", "b", "c", "d"}),
+        (event(listed("a"), total_commits_count=1), {"a"}),  # GitLab
+        (event(listed("a"), total_commits=1), {"a"}),  # Gitea
+        (event(listed("ä/ü")), {"ä/ü"}),
+    ],
+)
+def test_a_push_whose_files_are_listed_is_used(payload: dict[str, Any], paths: set[str]) -> None:
+    assert listed_push(payload) == Push("main", BEFORE, AFTER, frozenset(paths))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        None,
+        [],
+        event(),
+        event(listed("a"), forced=True),
+        event(listed("a"), ref="refs/tags/v1"),
+        event(listed("a"), ref=None),
+        event(listed("a"), before=None),
+        event(listed("a"), after="main"),
+        event(listed("a"), total_commits_count=21),
+        event(listed("a"), total_commits=6),
+        event(listed("a"), total_commits="1"),
+        event(listed("a"), listed()),  # a merge
+        event(listed("a"), {"id": AFTER}),  # Bitbucket lists no files
+        event({"id": AFTER, "modified": ["a"], "added": []}),
+        event("a"),
+        event(*[listed("a")] * 21),
+        event(listed(*map(str, range(301)))),
+        event(commits=None),
+        event(commits="a"),
+    ],
+)
+def test_a_push_whose_files_may_be_incomplete_is_not_used(payload: Any) -> None:
+    assert listed_push(payload) is None
+
+
+def test_a_push_event_is_passed_on_with_its_files(site: Open) -> None:
+    opened = site([application()], webhook_secret=SECRET)
+    body = orjson.dumps({**orjson.loads(PUSH), **event(listed("README.md"))})
+    assert push(opened, "github", body, signed("github", body)) == 202
+    assert push(opened, "github", PUSH, signed("github")) == 202
+    assert opened.engine.requests.pushes == [Push("main", BEFORE, AFTER, frozenset({"README.md"})), None]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from gitsync.objects.application import Application, GitSource
+from gitsync.objects.record import Push
 from gitsync.ports import Credentials
 from gitsync.state.declarations import DeclaredAt
 from gitsync.sync.cache import GitCache
@@ -99,6 +100,8 @@ class WatchedBranch:
     index: PathIndex = field(default_factory=PathIndex)
     unindexed: set[str] = field(default_factory=set)
     """The followers that any commit affects."""
+    unfetched: str = ""
+    """The commit of the last push that affects none of them by its event, empty once Git has answered again."""
 
     def add(self, follower: Follower, read: frozenset[str] | None) -> None:
         """Add a follower with the paths that it read, None where any commit affects it."""
@@ -162,6 +165,20 @@ class WatchedBranch:
         keys = self.index.affected(changed) | self.unindexed
         # the index has the followers at all commits, and the change is one from this commit
         return [key for key in keys if self.commit_of(key) == commit]
+
+    def is_concerned(self, push: Push) -> bool:
+        """Whether a push may affect a follower; False only where its event shows that it does not."""
+        source = self.source
+        # of several sources, the revision is none of a branch
+        if source is None or len(source.parts) > 1:
+            return True
+        name = self.key[2].removeprefix("refs/heads/")
+        if name != push.branch:
+            # it moves no other branch, no tag and no commit
+            return name == "HEAD"
+        if push.before not in (self.newest, self.unfetched):
+            return True
+        return bool(self.unindexed or self.index.affected(push.paths))
 
     def followers(self) -> list[str]:
         """Return the keys of all followers."""

@@ -12,6 +12,7 @@ from random import random
 
 from gitsync.errors import GitsyncError, detached
 from gitsync.objects.application import Application, GitSource
+from gitsync.objects.record import Push
 from gitsync.ports import Clock, Credentials, Source
 from gitsync.runtime.controller import Controller
 from gitsync.runtime.workqueue import WorkQueue
@@ -137,17 +138,35 @@ class GitWatcher:
         self._declarations.advance_declared(key, branch.declared, replace(branch.declared))
         return branch.detach(key)
 
-    def poll_now(self, keys: Iterable[str]) -> frozenset[str]:
-        """Poll the repositories of these Applications now, since a push was received; return those not watched."""
+    def poll_now(self, keys: Iterable[str], push: Push | None = None) -> frozenset[str]:
+        """
+        Poll the repositories of these Applications now, since a push was received; return those not watched.
+
+        One that affects none by the files that its event lists is left to the next poll, which trusts no event.
+        """
         with self._lock:
             branches = {key: self._branches.branch_of(key) for key in keys}
             urls = {branch.key[0] for branch in branches.values() if branch is not None}
+            if push is not None:
+                urls = {url for url in urls if self._is_concerned(url, push)}
             self._notified |= urls
         now = self._clock.monotonic()
         for url in urls:
             # one poll answers all pushes within this time
             self._queue.add_after(url, self._polled_at.get(url, float("-inf")) + PUSH_DEBOUNCE - now)
         return frozenset(key for key, branch in branches.items() if branch is None)
+
+    def _is_concerned(self, url: str, push: Push) -> bool:
+        """Whether a push may affect those who watch a repository; where it does not, keep its commit."""
+        branches = self._branches.of(url)
+        # an answer that is awaited is compared with what was known before the push
+        is_awaited = url in self._queries or url in self._notified
+        if is_awaited or any(branch.is_concerned(push) for branch in branches):
+            return True
+        for branch in branches:
+            if branch.key[2].removeprefix("refs/heads/") == push.branch:
+                branch.unfetched = push.after
+        return False
 
     def is_watched(self, key: str) -> bool:
         """Return whether an Application follows a branch."""
@@ -269,6 +288,7 @@ class GitWatcher:
             if branch is None:
                 return
             branch.newest = commit
+            branch.unfetched = ""
             # a list, since moving the followers changes the commits of the branch
             old_commits = [old_commit for old_commit in branch.commits() if old_commit != commit]
         for old_commit in old_commits:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from queue import Queue
+from contextlib import suppress
+from queue import Empty, Queue
 from typing import cast
 
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitsync.objects.application import Application, GitSource, parse_application
+from gitsync.objects.record import Push
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import Credentials, Source
 from gitsync.runtime.clock import SystemClock
 from gitsync.state.declarations import Declarations, DeclaredAt
 from gitsync.sync.cache import GitAnswer, GitCache
-from gitsync.sync.polling.git_watcher import GitWatcher, Query
+from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, GitWatcher, Query
 
 URL = "https://git.example/r.git"
 BRANCH = (URL, "main")
@@ -169,3 +171,52 @@ def test_a_rewritten_branch_enqueues_all_of_its_applications(worlds: list[World]
     world.git.is_forward = lambda source, before, after: False  # type: ignore[method-assign]
     assert world.commit(frozenset()) == {key_of(0), key_of(1), key_of(2)}
     assert len(world.declarations.applications_behind("gitsync/another", BRANCH, "1", [OBJECT])) == 3
+
+
+def pushed(world: World, *paths: str, before: str = "", branch: str = "main") -> set[str]:
+    """Commit a change of Application 0 and send an event with these paths; return what is enqueued."""
+    before = before or world.git.newest
+    world.git.commits.append(frozenset({0}))
+    world.watcher.poll_now([key_of(0)], Push(branch, before, world.git.newest, frozenset(paths)))
+    enqueued = set[str]()
+    # longer than pushes are debounced
+    with suppress(Empty):
+        while True:
+            enqueued.add(world.answered.get(timeout=1.5 * PUSH_DEBOUNCE))
+    return enqueued
+
+
+def test_a_push_that_affects_none_by_its_event_is_left_to_the_next_poll(worlds: list[World]) -> None:
+    world = World(3)
+    worlds.append(world)
+    assert pushed(world, "README.md", "app-7/a.yaml") == set()
+    # also of the next push, which begins where that one ended
+    assert pushed(world, "README.md") == set()
+    assert world.watcher.catch_up(application(0)) is not None
+    assert world.caches[0].commit == "0"
+    # the poll believes no event: these commits changed an Application
+    assert world.commit(frozenset()) == {key_of(0)}
+
+
+@pytest.mark.parametrize(
+    ("paths", "before", "count"),
+    [
+        (("app-0/b.yaml",), "", 3),
+        (("README.md", "app-0/sub/c.yaml"), "", 3),
+        (("README.md",), "7", 3),  # a commit that is not known: an event was lost
+        (("README.md",), "", COUNT),  # any commit affects the last one
+    ],
+)
+def test_a_push_that_may_affect_one_is_polled(
+    worlds: list[World], paths: tuple[str, ...], before: str, count: int
+) -> None:
+    world = World(count)
+    worlds.append(world)
+    assert key_of(0) in pushed(world, *paths, before=before)
+
+
+def test_a_push_of_another_branch_is_not_polled(worlds: list[World]) -> None:
+    world = World(3)
+    worlds.append(world)
+    assert pushed(world, "app-0/a.yaml", branch="feature") == set()
+    assert pushed(world, "app-0/a.yaml", before="0") == {key_of(0)}
