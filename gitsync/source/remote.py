@@ -54,8 +54,9 @@ _REDIRECT = re.compile(r"returned error: 30[1278]")
 _OUT_OF_MEMORY = re.compile(r"[Oo]ut of memory|Cannot allocate memory")
 _SHALLOW = "shallow roots are not allowed"
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
-# bytes of a pack that is held in memory: what a commit of manifests takes is a thousandth of it
-_MAX_PACK = 16 << 20
+# Bytes of a pack that is held in memory until it is unpacked; git receives larger ones. A commit of manifests takes
+# some KiB, and a tenant may push one that takes what it likes.
+_MAX_PACK = 1 << 20
 # files that one command fetches by their ids
 _BATCH = 1000
 # seconds that the list of refs may take

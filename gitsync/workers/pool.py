@@ -274,6 +274,8 @@ class RenderPool:
         self._costly.add(folder)
         try:
             answer = process.ask(request, self._seconds)
+            if "build" in answer:
+                answer["build"] = self._kept_once(request, process, answer["build"])
         except WorkerTimeout:
             raise InvalidInput(f"rendering takes longer than the limit of {self._seconds:g} s", hint=_CURE) from None
         except WorkerMemory:
@@ -283,8 +285,6 @@ class RenderPool:
             self._give_back(process, tenant, not answer.get("is_last", True))
         if "limit" not in answer:
             self._costly.discard(folder)
-        if "build" in answer:
-            self._forget_elsewhere(request, process)
         seconds = time.monotonic() - began
         if seconds >= _SLOW_BESIDE_OTHERS:
             self._slow[folder] = seconds
@@ -292,12 +292,21 @@ class RenderPool:
             self._slow.pop(folder, None)
         return answer
 
-    def _forget_elsewhere(self, request: dict[str, Any], builder: Process) -> None:
-        """Keep a build once: the former one, which another process made, takes as much memory."""
+    def _kept_once(self, request: dict[str, Any], builder: Process, build: Build) -> Build:
+        """
+        Return a build with the identical manifests of the former one where they are equal, and forget that one.
+
+        A process has sent all of it where another one made the former: the Application still uses that, and two take
+        twice the memory.
+        """
         with self._changed:
             others = self._processes - {builder}
         for process in others:
-            process.forget(request)
+            former = process.forget(request)
+            if former is not None:
+                build = protocol.shared_build(build, former)
+                builder.keep(request, build)
+        return build
 
     def _take(self, request: dict[str, Any], tenant: str) -> Process:
         """Return an idle process, preferably with the folder's last build, or a new one; wait for one at the limit."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from gitsync.render.build import Build
 from gitsync.source.landlock import Concealed
 from gitsync.workers import protocol
 from gitsync.workers.protocol import BuildHistory
@@ -85,9 +86,13 @@ class Process:
         """Return whether the process has built the folder that a request names, and whether its repository was last."""
         return self._recent.last(request) is not None, self._last_served == request["git_dir"]
 
-    def forget(self, request: dict[str, Any]) -> None:
-        """Forget the last build of the folder that a request names, since another process has built it."""
-        self._recent.forget(request)
+    def forget(self, request: dict[str, Any]) -> Build | None:
+        """Forget the last build of the folder that a request names, since another process has built it; return it."""
+        return self._recent.forget(request)
+
+    def keep(self, request: dict[str, Any], build: Build) -> None:
+        """Take an equal build for the one that the process returned to a request."""
+        self._recent.keep(request, build)
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """

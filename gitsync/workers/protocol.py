@@ -16,7 +16,8 @@ import orjson
 
 from gitsync.errors import EmptyRender, FileNotFetched, GitsyncError, InvalidInput, RemoteNeeded, SourceUnavailable
 from gitsync.objects.charts import ChartOptions, ClusterValues
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.manifest import Manifest
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.render.build import Build
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.provenance.trace import FieldSelection, Traces
@@ -111,6 +112,18 @@ def to_build(message: dict[str, Any], previous: Build | None = None) -> Build:
         sources=tuple(origin for _, origin in parts),
         chart=to_chart(message["chart"]) if message.get("chart") else None,
     )
+
+
+def shared_build(build: Build, former: Build) -> Build:
+    """Return a build with the identical manifests of a former one where they are equal."""
+    known = {ref_of(manifest): manifest for manifest in former.manifests}
+
+    def kept(manifest: Manifest) -> Manifest:
+        former_one = known.get(ref_of(manifest))
+        # as JSON: Python takes 1, 1.0 and true for equal
+        return former_one if former_one and orjson.dumps(former_one) == orjson.dumps(manifest) else manifest
+
+    return build._replace(manifests=tuple(map(kept, build.manifests)))
 
 
 _SHARED_LENGTH: Final = 64
@@ -237,9 +250,10 @@ class BuildHistory:
         if len(self._built) > _KEPT:
             self._built.popitem(last=False)
 
-    def forget(self, request: dict[str, Any]) -> None:
-        """Forget the last build of what a request asks for."""
-        self._built.pop(_key(request), None)
+    def forget(self, request: dict[str, Any]) -> Build | None:
+        """Forget the last build of what a request asks for, and return it."""
+        last = self._built.pop(_key(request), None)
+        return last.build if last is not None else None
 
 
 def _key(request: dict[str, Any]) -> tuple[str, ...]:

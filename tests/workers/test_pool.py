@@ -274,6 +274,20 @@ def test_an_application_goes_to_the_process_that_built_it_before(
         assert pool.render(snapshot, path).manifests[0] is renders[path].result().manifests[0]
 
 
+def test_an_application_that_goes_to_another_process_keeps_its_objects(
+    make_pool: Callable[..., RenderPool], snapshot: Snapshot
+) -> None:
+    pool = make_pool(size=2)
+    with ThreadPoolExecutor(2) as threads:
+        first, _ = threads.map(lambda path: pool.render(snapshot, path), ("good", "other"))
+    for _ in range(2):
+        # as one that another request keeps busy
+        process = next(iter(pool._idle))
+        since = pool._idle.pop(process)
+        assert pool.render(snapshot, "good").manifests[0] is first.manifests[0]
+        pool._idle[process] = since
+
+
 def test_renders_run_side_by_side_up_to_the_size(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:
     before = children()
     pool = make_pool(size=2)

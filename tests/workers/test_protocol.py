@@ -44,6 +44,18 @@ def test_equal_texts_of_all_builds_are_one_object() -> None:
     assert first["spec"]["args"][0] is second["spec"]["args"][0]
 
 
+def test_equal_manifests_of_another_process_are_shared_and_numbers_are_not_booleans() -> None:
+    def manifests(value: object) -> tuple[Manifest, ...]:
+        return tuple({"kind": "A", "metadata": {"name": name}, "spec": {"x": value}} for name in "ab")
+
+    former = Build(manifests(1), frozenset())
+    new = Build((manifests(1)[0], manifests(True)[1]), frozenset({"a"}))
+    shared = protocol.shared_build(new, former)
+    assert shared.manifests[0] is former.manifests[0]
+    assert shared.manifests[1] is new.manifests[1]
+    assert shared.files_read == {"a"}
+
+
 def test_of_what_the_receiver_has_only_the_position_travels() -> None:
     kept: tuple[Manifest, ...] = ({"kind": "A"}, {"kind": "B"}, {"kind": "C"})
     origins = (Origin("a", 0), Origin("b", 0), Origin("c", 0))
