@@ -62,7 +62,7 @@ class KubernetesCluster:
         except Rejected as error:
             if error.code == 404:
                 return None
-            raise
+            raise _explained(error, ref) from error
         return live
 
     def objects(self, of: GroupKind, version: str, namespaces: Sequence[str] = ("",)) -> list[Manifest]:

@@ -191,7 +191,7 @@ class ApplicationSecrets:
             raise InvalidInput(
                 f"{subject} cannot be read as {user}: {error.message}",
                 location=_VALUES,
-                hint="bind a Role with get on it to the ServiceAccount",
+                hint=error.hint or "bind a Role with get on it to the ServiceAccount",
             ) from error
         self._readable[key] = (resource_version_of(live), now + _READABLE_SECONDS)
 

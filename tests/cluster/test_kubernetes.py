@@ -16,7 +16,7 @@ from gitsync.cluster.kubernetes import ApiObjectDetails, KubernetesCluster
 from gitsync.crds import application_crd
 from gitsync.errors import AlreadyExists, ClusterUnavailable, Conflict, GitsyncError, InvalidInput, Rejected
 from gitsync.objects.manifest import uid_of
-from gitsync.objects.ref import ObjectRef
+from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.ports import LogRequest
 from gitsync.sandbox.faults import FaultKind, InjectedFault
 from gitsync.sandbox.server import Sandbox
@@ -131,6 +131,12 @@ def test_a_definition_that_was_removed_leaves_the_other_schemas(cluster: Kuberne
 def test_writes_can_be_made_as_a_service_account_which_has_its_own_rights(cluster: KubernetesCluster) -> None:
     with pytest.raises(Rejected, match=r"add the rule .*verbs: \[create, delete, get, patch\]") as refusal:
         cluster.apply(config_map(x="1"), manager="gitsync", user="system:serviceaccount:default:powerless")
+    assert refusal.value.code == 403
+
+
+def test_a_read_as_a_service_account_without_rights_says_which_it_lacks(cluster: KubernetesCluster) -> None:
+    with pytest.raises(Rejected, match=r"add the rule .*configmaps.*verbs: \[get, list, watch\]") as refusal:
+        cluster.read(ref_of(config_map(x="1")), "v1", user="system:serviceaccount:default:powerless")
     assert refusal.value.code == 403
 
 

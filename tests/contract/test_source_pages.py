@@ -266,8 +266,17 @@ def allow(stage: Stage, account: str) -> None:
         {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["services", "serviceaccounts", "pods"], "verbs": ["*"]},
     ]
+    bind(stage, f"writes-of-{account}", account, rules)
+    if stage.account:
+        # as the role of the installation does for gitsync-deployer
+        names = {"resources": ["serviceaccounts"], "resourceNames": [account]}
+        bind(stage, f"acts-as-{account}", "gitsync", [{"apiGroups": [""], "verbs": ["impersonate"], **names}])
+
+
+def bind(stage: Stage, name: str, account: str, rules: list[dict[str, list[str]]]) -> None:
+    """Give an account a Role with these rules."""
     rbac = "rbac.authorization.k8s.io"
-    metadata = {"name": f"writes-of-{account}", "namespace": stage.system}
+    metadata = {"name": name, "namespace": stage.system}
     stage.apply({"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": metadata, "rules": rules})
     binding = {"apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": metadata}
     subjects = [{"kind": "ServiceAccount", "name": account, "namespace": stage.system}]
