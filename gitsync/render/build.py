@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
-from gitsync.objects.charts import ChartOptions, Helm
+from gitsync.objects.charts import CHART_FILE, ChartOptions, Helm
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.tree import Entry, Tree
@@ -21,7 +21,7 @@ from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize import transformers
 from gitsync.render.kustomize.accumulate import Accumulator, accumulate
 from gitsync.render.kustomize.build_context import BuildContext
-from gitsync.render.kustomize.files import Files, ParseCache
+from gitsync.render.kustomize.files import Files, ParseCache, is_chart
 from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization
 from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.references import fix_references
@@ -123,14 +123,11 @@ def build(
     kustomization = loader.kustomization() if renderer in ("Auto", "Kustomize") else None
     if kustomization is not None:
         return _build_kustomization(loader, kustomization, BuildContext(kustomization, recorder, errors, steps, helm))
-    if renderer in ("Auto", "Helm"):
-        from gitsync.render.kustomize import charts  # late: few folders are charts
-
-        if charts.is_chart(files, folder):
-            return _build_chart(loader, chart or ChartOptions(), helm, _Run(files, steps, recorder))
+    if renderer in ("Auto", "Helm") and is_chart(files, folder):
+        return _build_chart(loader, chart or ChartOptions(), helm, _Run(files, steps, recorder))
     if renderer == "Helm":
         raise InvalidInput(
-            f"the folder has no {charts.CHART_FILE}", location=path or ".", hint="correct the path, or the renderer"
+            f"the folder has no {CHART_FILE}", location=path or ".", hint="correct the path, or the renderer"
         )
     if renderer == "Kustomize":
         reject_chart(files, folder)
@@ -150,7 +147,7 @@ def build(
 
 def _build_chart(loader: Loader, options: ChartOptions, helm: Helm | None, run: _Run) -> Build:
     """Build a folder that is a chart, with the values that the Application names."""
-    from gitsync.render.kustomize import charts
+    from gitsync.render.kustomize import charts  # late: few folders are charts
 
     files = loader.files
     values = charts.read_values(files, loader.folder, options)

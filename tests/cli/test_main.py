@@ -39,6 +39,15 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stderr.strip() == ""
 
 
+def test_a_build_of_manifests_loads_nothing_that_only_charts_need(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    command = [sys.executable, "-X", "importtime", "-m", "gitsync", "build", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "gitsync.render.build" in loaded
+    assert not loaded & {"dataclasses", "inspect", "json", "hashlib", "urllib.parse", "gitsync.render.kustomize.charts"}
+
+
 @pytest.mark.parametrize("name", ["status", "nothing"])
 def test_garbage_is_collected_once_a_command_is_loaded(name: str) -> None:
     with suppress(ModuleNotFoundError):

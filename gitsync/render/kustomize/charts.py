@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.kube.kinds import SECRET
 from gitsync.kube.masked_fields import SecretTexts, with_masked_fields
-from gitsync.objects.charts import ChartFile, ChartOptions, Helm, HelmFailed
+from gitsync.objects.charts import CHART_FILE, ChartFile, ChartOptions, Helm, HelmFailed
 from gitsync.objects.ref import ref_of
 from gitsync.objects.remote import chart_reference
 from gitsync.objects.tree import Entry
-from gitsync.render.kustomize.files import Files, is_below, join
+from gitsync.render.kustomize.files import Files, is_below, is_chart, join
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.resources.internal_annotations import name_history
 from gitsync.render.resources.objects import objects_in
@@ -29,7 +29,6 @@ from gitsync.render.yaml.scalar_types import plain
 from gitsync.render.yaml.scalars import as_written
 from gitsync.render.yaml.yaml11 import read_yaml11
 
-CHART_FILE: Final = "Chart.yaml"
 DEFAULT_HOME: Final = "charts"
 """The folder of charts below a kustomization (``types.HelmDefaultHome`` of Kustomize)."""
 GENERATOR: Final = "HelmChartInflationGenerator"
@@ -48,11 +47,6 @@ _LONGEST_VALUES: Final = 1 << 20
 _SOURCE: Final = re.compile(rb"^---\n# Source: (.*)\n", re.MULTILINE)
 _PLACE: Final = re.compile(r"([\w.-]+/[\w./@+ -]+?\.[A-Za-z0-9]+)(?::(\d+))?(?::\d+)?")
 """A template in a message of Helm: ``web/templates/a.yaml``, with line and column where Helm knows them."""
-
-
-def is_chart(files: Files, folder: str) -> bool:
-    """Return whether a folder holds a Helm chart."""
-    return files.resolve(folder, CHART_FILE)[1] is Entry.FILE
 
 
 def read_values(files: Files, chart: str, options: ChartOptions) -> tuple[ChartFile, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from gitsync.errors import InvalidInput
+from gitsync.objects.charts import CHART_FILE
 from gitsync.objects.tree import Entry, MountedTree, Tree
 from gitsync.render.build_cache import BuildCache
 
@@ -210,3 +211,8 @@ def is_below(path: str, folder: str) -> bool:
 def join(folder: str, name: str) -> str:
     """Return the path of a name in a folder."""
     return f"{folder}/{name}" if folder else name
+
+
+def is_chart(files: Files, folder: str) -> bool:
+    """Return whether a folder holds a Helm chart."""
+    return files.resolve(folder, CHART_FILE)[1] is Entry.FILE
