@@ -68,6 +68,11 @@ class Build(NamedTuple):
     """The options that the result depends on, where the folder is a chart."""
 
 
+def memo_of(folder: str, renderer: str) -> str:
+    """Return the name under which a cache keeps what the last build of a folder made."""
+    return f"{folder} as {renderer}"
+
+
 def check_count(manifests: Iterable[Manifest], limit: int) -> None:
     """Raise InvalidInput for more objects than the policies of an Application allow; those of Lists count each."""
     count = _count(manifests)
@@ -117,7 +122,7 @@ def build(
         kind, what = _NO_FOLDER.get(entry, (InvalidInput, "is not a folder"))
         raise kind(f"the path {path or '.'} {what}", hint=_similar_paths(tree, path))
     is_observed = recorder is not None or faults is not None  # then each step has to run
-    steps = CachedSteps(cache.memo(f"{folder} as {renderer}") if cache is not None and not is_observed else None)
+    steps = CachedSteps(cache.memo(memo_of(folder, renderer)) if cache is not None and not is_observed else None)
     loader = Loader(files, folder, is_restricted=load_restrictions)
     errors = ErrorCollector(faults)
     kustomization = loader.kustomization() if renderer in ("Auto", "Kustomize") else None

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -76,6 +77,9 @@ class Process:
         )
         self._last_served = ""
         self._recent = BuildHistory()
+        self._outdated: dict[str, dict[str, Any]] = {}
+        """The folders that another process has built last, once."""
+        self._to_forget: deque[dict[str, Any]] = deque()
 
     @property
     def id(self) -> int:
@@ -87,8 +91,19 @@ class Process:
         return self._recent.last(request) is not None, self._last_served == request["git_dir"]
 
     def forget(self, request: dict[str, Any]) -> Build | None:
-        """Forget the last build of the folder that a request names, since another process has built it; return it."""
-        return self._recent.forget(request)
+        """
+        Forget the last build of the folder that a request names, since another process has built it; return it.
+
+        Where that one has built it twice in turn, the process itself forgets the folder too, with its next request.
+        Not at once: requests for a folder may come to both in turn, and it renders faster with what it has.
+        """
+        former = self._recent.forget(request)
+        folder = protocol.folder_of(request)
+        if former is not None:
+            self._outdated[repr(folder)] = folder
+        elif (outdated := self._outdated.pop(repr(folder), None)) is not None:
+            self._to_forget.append(outdated)
+        return former
 
     def keep(self, request: dict[str, Any], build: Build) -> None:
         """Take an equal build for the one that the process returned to a request."""
@@ -102,8 +117,12 @@ class Process:
         differences; a ``build`` in the answer is complete again.
         """
         self._last_served = request["git_dir"]
+        self._outdated.pop(repr(protocol.folder_of(request)), None)
+        # one by one: another thread may add to them
+        forgotten = [self._to_forget.popleft() for _ in range(len(self._to_forget))]
         last = self._recent.last(request)
-        answer = self._exchange({**request, "before": last.commit if last else ""}, seconds)
+        more = {"before": last.commit if last else "", "forget": forgotten}
+        answer = self._exchange({**request, **more}, seconds)
         if "build" in answer:
             answer["build"] = protocol.to_build(answer["build"], last.build if last else None)
             self._recent.keep(request, answer["build"])

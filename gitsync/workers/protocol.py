@@ -256,6 +256,14 @@ class BuildHistory:
         return last.build if last is not None else None
 
 
+def folder_of(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the folder that a request names, as a request that forgets it names it."""
+    return {
+        "chart": None,
+        **{name: request[name] for name in ("git_dir", "path", "renderer", "chart") if name in request},
+    }
+
+
 def _key(request: dict[str, Any]) -> tuple[str, ...]:
     return request["git_dir"], request["path"], request["renderer"], repr(request.get("chart"))
 

@@ -22,7 +22,7 @@ from gitsync.errors import GitsyncError, InvalidInput, SourceUnavailable
 from gitsync.objects.charts import Helm
 from gitsync.objects.ref import ref_of
 from gitsync.objects.tree import MountedTree, Tree
-from gitsync.render.build import Build, build, check_count
+from gitsync.render.build import Build, build, check_count, memo_of
 from gitsync.render.kustomize.files import ParseCache
 from gitsync.render.provenance.trace import trace
 from gitsync.render.yaml.yaml11 import reject_ambiguous_bools
@@ -169,7 +169,16 @@ class RenderServer:
             what = f"the renderer has a defect: {type(fault).__name__}: {fault}"
             return _refusal(InvalidInput(what, hint="please report it"), is_last=True, trace=traceback.format_exc())
 
+    def _forget(self, folder: dict[str, Any]) -> None:
+        """Forget what was read and made for a folder that another process builds."""
+        self._recent.forget(folder)
+        cache = self._caches.get(folder["git_dir"])
+        if cache is not None:
+            cache.forget(_what(folder), memo_of(folder["path"], folder["renderer"]))
+
     def _built(self, request: dict[str, Any]) -> bytes:
+        for folder in request.get("forget", ()):
+            self._forget(folder)
         if "merge" in request:
             # late: previews need the policies and pydantic, and most processes never make one
             from gitsync.workers.previews import previewed
@@ -190,7 +199,7 @@ class RenderServer:
             traces = protocol.of_traces(trace(made, protocol.to_wanted(request["wanted"])))
             return protocol.frame({"traces": traces, "is_last": self.is_done})
         cache = self._caches.setdefault(request["git_dir"], ParseCache())
-        with cache.building((request["path"], request["renderer"], repr(request.get("chart")))):
+        with cache.building(_what(request)):
             made = self._build(tree, request, cache=cache)
         last = self._recent.last(request)
         reject_ambiguous_bools(made.manifests, last.build.manifests if last else ())
@@ -213,6 +222,11 @@ class RenderServer:
     def is_done(self) -> bool:
         """Whether a fresh process should take over."""
         return self._requests >= _MAX_REQUESTS or memory_in_use() > self._memory // 2
+
+
+def _what(request: dict[str, Any]) -> tuple[str, ...]:
+    """Return what a request has built, for the cache of its repository."""
+    return request["path"], request["renderer"], repr(request.get("chart"))
 
 
 def _refusal(error: GitsyncError, *, is_last: bool, trace: str = "") -> bytes:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.source.snapshot import GitTree
 from gitsync.workers import pool as pool_module
 from gitsync.workers.pool import RenderPool, RenderQueue
+from gitsync.workers.process import Process
 from tests.git_repository import GitRepo
 from tests.waiting import until
 
@@ -286,6 +288,41 @@ def test_an_application_that_goes_to_another_process_keeps_its_objects(
         since = pool._idle.pop(process)
         assert pool.render(snapshot, "good").manifests[0] is first.manifests[0]
         pool._idle[process] = since
+
+
+def test_a_process_forgets_a_folder_that_another_one_has_built_twice(
+    make_pool: Callable[..., RenderPool], snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make_pool(size=2)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda path: pool.render(snapshot, path), ("good", "other")))
+    asked: list[tuple[Process, list[str]]] = []
+    exchange = Process._exchange
+
+    def exchanged(process: Process, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        asked.append((process, [folder["path"] for folder in request["forget"]]))
+        return exchange(process, request, seconds)
+
+    monkeypatch.setattr(Process, "_exchange", exchanged)
+    pool.render(snapshot, "good")
+    builder = asked[-1][0]
+    since = pool._idle.pop(builder)
+    (other,) = pool._idle
+    # each builds it once in turn, and then one of them again
+    for busy in (None, other):
+        if busy is not None:
+            pool._idle[builder] = since
+            del pool._idle[other]
+        pool.render(snapshot, "good")
+    pool.render(snapshot, "good")
+    assert [process for process, _ in asked] == [builder, other, builder, builder]
+    del pool._idle[builder]
+    pool._idle[other] = since
+    pool.render(snapshot, "other")
+    # so that it is ended with the pool
+    pool._idle[builder] = since
+    assert asked[-1] == (other, ["good"])
+    assert all(forgotten == [] for _, forgotten in asked[:-1])
 
 
 def test_renders_run_side_by_side_up_to_the_size(make_pool: Callable[..., RenderPool], snapshot: Snapshot) -> None:

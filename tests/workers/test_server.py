@@ -101,6 +101,16 @@ def test_more_objects_than_a_policy_allows_are_refused_and_not_kept(tmp_path: Pa
     assert "build" in message(server.answer({**asked, "max_objects": 10}))
 
 
+def test_what_was_made_of_a_folder_is_forgotten_on_request_and_made_again(tmp_path: Path) -> None:
+    server = RenderServer(1 << 40)
+    asked = request(tmp_path, "data: {a: b}\n")
+    first = message(server.answer(asked))
+    server.answer({**asked, "path": "absent", "forget": [protocol.folder_of(asked)]})
+    [cache] = server._caches.values()
+    assert (cache._entries, cache._memos, server._recent.last(asked)) == ({}, {}, None)
+    assert message(server.answer(asked)) == first
+
+
 def parse_caches() -> int:
     """Return how many repositories this process keeps parsed files of."""
     gc.collect()

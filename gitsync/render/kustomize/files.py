@@ -70,6 +70,11 @@ class ParseCache:
         if len(self._last_reads) > self._folders:
             self._end_reading(self._last_reads.pop(next(iter(self._last_reads))))
 
+    def forget(self, what: Hashable, memo: str) -> None:
+        """Forget what the last build of ``what`` read, and what it made."""
+        self._end_reading(self._last_reads.pop(what, frozenset()))
+        self._memos.pop(memo, None)
+
     def _end_reading(self, keys: Iterable[_Key]) -> None:
         # not by the difference of two Counters, which examines all entries
         for key in keys:
