@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -417,9 +418,18 @@ def _is_forbidden(error: GitsyncError | None) -> bool:
 _KEPT = 1024
 
 
+def _intern(members: dict[str, Any], names: Iterable[str]) -> None:
+    """Replace texts by equal ones that are in memory already, which Python keeps as long as one is used."""
+    for name in names:
+        text = members.get(name)
+        # of exactly this type: a subclass cannot be interned
+        if type(text) is str:
+            members[name] = sys.intern(text)
+
+
 class SharedFields:
     """
-    Keep equal ``fieldsV1`` of ``metadata.managedFields`` once.
+    Keep equal ``fieldsV1`` of ``metadata.managedFields`` once, and equal texts beside them and of the kind.
 
     They are a third of the memory of a small object, and those of a kind that one manager applied are alike. Nothing
     changes an observed object, so that its parts may be shared. After ``_KEPT`` different ones it begins again.
@@ -429,10 +439,14 @@ class SharedFields:
         self._known: dict[bytes, Any] = {}
 
     def share(self, manifest: Manifest) -> None:
-        """Replace the field sets of an object by those that are kept already; keep the others."""
+        """Replace the field sets and texts of an object by those that are kept already; keep the others."""
+        _intern(manifest, ("apiVersion", "kind"))
+        _intern(metadata_of(manifest), ("namespace",))
         for entry in metadata_of(manifest).get("managedFields") or ():
-            if isinstance(entry, dict) and "fieldsV1" in entry:
-                entry["fieldsV1"] = self._kept(entry["fieldsV1"])
+            if isinstance(entry, dict):
+                _intern(entry, ("manager", "operation", "apiVersion", "time", "fieldsType"))
+                if "fieldsV1" in entry:
+                    entry["fieldsV1"] = self._kept(entry["fieldsV1"])
 
     def _kept(self, fields: Any) -> Any:
         if len(self._known) >= _KEPT:

@@ -91,14 +91,16 @@ def test_equal_managed_fields_are_kept_once(cluster: KubernetesCluster, live: In
     cluster.apply(config_map("other", y="1"), manager="m")
     until(lambda: data_of(live, "other") == {"y": "1"})
 
-    def fields(name: str) -> Manifest:
+    def entry(name: str) -> Manifest:
         found = live.get(CONFIG_MAP, "default", name)
         assert found is not None
-        (entry,) = found["metadata"]["managedFields"]
-        return entry["fieldsV1"]  # type: ignore[no-any-return]
+        (manager,) = found["metadata"]["managedFields"]
+        return {**manager, "kind": found["kind"], "namespace": found["metadata"]["namespace"]}
 
-    assert fields("listed") is fields("watched") is fields("written")
-    assert fields("other") != fields("listed")
+    listed, watched, written = map(entry, ("listed", "watched", "written"))
+    for name in ("fieldsV1", "manager", "operation", "apiVersion", "fieldsType", "kind", "namespace"):
+        assert listed[name] is watched[name] is written[name], name
+    assert entry("other")["fieldsV1"] != listed["fieldsV1"]
 
 
 def test_our_own_write_is_seen_before_its_event_and_an_older_event_does_not_undo_it(live: InformerCache) -> None:

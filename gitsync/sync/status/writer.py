@@ -82,6 +82,10 @@ class StatusWriter:
                 hint=error.hint,
                 retry_after=OUTAGE_PAUSE,
             ) from error
+        # the view of the Application has this status already: a second one takes kilobytes for each of them
+        status = manifest.get("status")
+        if status is not None and written.get("status") == status:
+            written["status"] = status
         resource = self._cluster.resource(ref_of(manifest).group, _VERSION, ref_of(manifest).kind)
         # removing the last finalizer of a terminating object deletes it: stored as a copy, it would seem to exist
         if resource is not None and not (

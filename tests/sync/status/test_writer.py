@@ -52,6 +52,20 @@ def test_an_equal_status_is_not_written(cluster: tuple[KubernetesCluster, Status
     assert read(kubernetes)["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
+def test_what_is_written_and_what_is_stored_share_an_equal_status(
+    cluster: tuple[KubernetesCluster, StatusWriter],
+) -> None:
+    kubernetes, statuses = cluster
+    status = {"phase": "Synced", "conditions": []}
+    written = statuses.write(kubernetes.apply(MANIFEST, manager="ada"), status)
+    assert written["status"] is status
+    # the definition prunes what it does not know, so that the answer differs
+    other = {"phase": "Failed", "unknownMember": "x"}
+    pruned = statuses.write(written, other)
+    assert pruned["status"] == read(kubernetes)["status"] == {"phase": "Failed"}
+    assert other == {"phase": "Failed", "unknownMember": "x"}
+
+
 def test_a_spec_that_moved_on_is_not_overwritten(cluster: tuple[KubernetesCluster, StatusWriter]) -> None:
     kubernetes, statuses = cluster
     stale = kubernetes.apply(MANIFEST, manager="ada")
