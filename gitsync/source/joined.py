@@ -73,6 +73,14 @@ class JoinedMirror(Mirror):
             commits[source.name] = commit
         return self.join(commits)
 
+    def repack(self) -> bool:
+        """
+        Do nothing: it has two small objects for each commit.
+
+        Before Git 2.41, packs of the mirrors that it reads would be copied into this one (its release notes).
+        """
+        return False
+
     def join(self, commits: Mapping[str, str]) -> str:
         """Return the commit that joins one fetched commit of each source, by its name."""
         if len({len(commit) for commit in commits.values()}) > 1:

@@ -12,6 +12,7 @@ from gitsync.errors import InvalidInput, MissingRevision, Refused, SourceUnavail
 from gitsync.objects.application import NamedSource, SourceGroup
 from gitsync.objects.record import joined_commits
 from gitsync.ports import Credentials
+from gitsync.source import mirror as mirror_module
 from gitsync.source.object_reader import CORRUPT
 from gitsync.source.remote import Transport
 from gitsync.source.repositories import Repositories
@@ -58,6 +59,24 @@ def test_each_source_has_a_folder(repositories: Repositories, values: GitRepo) -
     assert snapshot.commit.subject == "values: Set two replicas"
     assert snapshot.commit.author == "Ada Writer"
     assert [(part.source.name, part.commit) for part in snapshot.parts] == [*joined_commits(snapshot.commit).items()]
+
+
+def test_the_mirrors_of_the_sources_are_repacked_and_the_joined_one_is_not(
+    repositories: Repositories, values: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "_MANY_OBJECTS", -1)
+    group = group_of(values)
+    snapshots = []
+    for number in range(3):
+        values.commit({"prod.yaml": f"replicas: {number}\n"})
+        snapshots.append(repositories.snapshot(group, ANONYMOUS, repositories.resolve(group, ANONYMOUS)))
+    repositories.repack()
+    joined = Path(snapshots[0].git_dir)
+    packs = {len([*folder.glob("objects/pack/*.pack")]) > 0 for folder in joined.parent.glob("*/") if folder != joined}
+    assert packs == {True}
+    assert not [*joined.glob("objects/pack/*")]
+    for number, snapshot in enumerate(snapshots):
+        assert GitTree(joined, snapshot.commit.id).read("values/prod.yaml") == f"replicas: {number}\n".encode()
 
 
 def test_a_render_process_reads_the_joined_files(repositories: Repositories, values: GitRepo) -> None:
