@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from gitsync.cli.applications import annotate_push, change_application, one_application, request_sync
 from gitsync.cli.comparison import ApplicationComparison, Evaluator
@@ -23,7 +23,7 @@ from gitsync.objects.holds import hold_manager
 from gitsync.objects.keys import PIN_MANAGER, PINNED_FROM, SUSPEND_MANAGER
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.phase import Phase
-from gitsync.objects.record import AuditRecord, Commit
+from gitsync.objects.record import AuditFilter, AuditRecord, Commit
 from gitsync.objects.urls import revisions_of
 from gitsync.objects.user import User
 from gitsync.ports import ApplicationView
@@ -64,6 +64,13 @@ class DatabaseRecords:
             for record in kept:
                 text = f"{record.action} of {record.application} is not in the audit: {error.message}"
                 print(text, file=sys.stderr)
+
+    def audit_records(
+        self, application: str = "", *, limit: int = 100, before: int = 0, **wanted: Unpack[AuditFilter]
+    ) -> tuple[AuditRecord, ...]:
+        """Return audit records, newest first."""
+        with open_records(self.data) as database:
+            return database.audit_records(application, limit=limit, before=before, **wanted)
 
     def review(self, application: str, digest: str, now: datetime) -> Review | None:
         """Return the review of a plan."""

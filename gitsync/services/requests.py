@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from gitsync.apply.change import StepResult
 from gitsync.edit.adopt import ClusterValue
@@ -24,7 +24,7 @@ from gitsync.objects.change import Action, Change, Decision, HoldReason, Plan
 from gitsync.objects.holds import LONGEST_HOLD, FieldHold
 from gitsync.objects.manifest import Manifest, at
 from gitsync.objects.phase import Phase
-from gitsync.objects.record import AuditRecord, Commit, Outcome
+from gitsync.objects.record import AuditFilter, AuditRecord, Commit, Outcome
 from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.user import User
 from gitsync.plan.parts import Choice, check_closed
@@ -60,6 +60,12 @@ class AuditTrail(Protocol):
 
 class RequestRecords(AuditTrail, ReviewRecords, Protocol):
     """The audit and the reviews that requests are recorded in."""
+
+    def audit_records(
+        self, application: str = "", *, limit: int = 100, before: int = 0, **wanted: Unpack[AuditFilter]
+    ) -> tuple[AuditRecord, ...]:
+        """Return audit records, newest first; an empty filter lets all pass."""
+        ...
 
 
 class DryRuns(Protocol):
@@ -320,6 +326,7 @@ class UserRequests:
         Raise WrongState where that plan does not wait, Refused where it may not be approved by this user.
         """
         app, plan = _reviewable(view, digest)
+        self._check_not_begun(view, digest)
         until = self._reviews.approve(app, plan, approval)
         is_closed = view.verdict is not None and HoldReason.WINDOW in view.verdict.holds
         # a request that is pending runs the plan that it waits for; another one would be for all objects
@@ -329,6 +336,20 @@ class UserRequests:
         else:
             self._writer.request_sync(view.key, approval.by.name)
         return until
+
+    def _check_not_begun(self, view: ApplicationView, digest: str) -> None:
+        """
+        Raise WrongState where a plan was run since the status was written.
+
+        Until the status follows, what the sync wrote looks like drift from a plan that waits again. An approval of that
+        would be left, and run the same plan at another time.
+        """
+        known = int(at(view.status, "audit", "record", default=0))
+        intents = self._records.audit_records(view.key, outcome=Outcome.INTENDED.value)
+        if any(intent.id > known and intent.digest == digest for intent in intents):
+            raise WrongState(
+                "no plan waits for approval: it was approved, and runs", object=_subject(view), hint="see its status"
+            )
 
     def reject(self, view: ApplicationView, digest: str, by: User, reason: str) -> None:
         """Hold exactly the plan of a digest until it changes; raise as ``approve`` does."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from gitsync.cli.dashboard import address_file
 from gitsync.cli.options import load_settings
 from gitsync.cli.serve import access_of
+from gitsync.sandbox.faults import FaultKind, InjectedFault
 from tests.asgi_server import serve
 from tests.cli.conftest import Shop
 from tests.waiting import until
@@ -167,6 +168,21 @@ def test_a_dashboard_on_the_data_folder_is_asked_first(shop: Shop) -> None:
     assert shop("approve", "shop").code == 2  # no dashboard answers there any more, so the database is used
     assert "not a valid URL" in shop("approve", "shop", "--server", "nonsense").err
     assert shop("approve", "shop", "--server", "http://127.0.0.1:9").code == 3
+
+
+def test_a_plan_that_was_run_is_not_approved_again_before_the_status_follows(shop: Shop) -> None:
+    """Until then a command takes what the sync has written for drift from a plan that waits."""
+    hold(shop)
+    shop.world.sandbox.inject(
+        InjectedFault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev", code=503)
+    )
+    assert shop("approve", "shop").code == 0
+    until(lambda: replicas(shop) == 0)
+    again = shop("approve", "shop")
+    assert (again.code, "no plan waits for approval" in again.err) == (2, True), again
+    assert len(shop.world.controller.records.audit_records("gitsync/shop", action="approve")) == 1
+    shop.world.sandbox.clear_faults()
+    phase(shop, "Synced")
 
 
 def test_the_effective_policy_is_that_of_the_files_or_of_the_running_controller(shop: Shop) -> None:

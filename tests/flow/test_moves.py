@@ -20,7 +20,7 @@ ROUNDS = 10 if IS_COMPLETE else 3
 FAULTS = (
     InjectedFault(FaultKind.DROP_WATCH, verb="watch", count=2),
     InjectedFault(FaultKind.THROTTLE, verb="patch", resource="configmaps", count=5, seconds=0.1),
-    InjectedFault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev/status", count=5, code=500),
+    InjectedFault(FaultKind.ERROR, verb="update", resource="applications.gitsync.dev", count=5, code=500),
     InjectedFault(FaultKind.LOST_REPLY, verb="patch", resource="configmaps", count=3),
     InjectedFault(FaultKind.LATENCY, verb="patch", resource="configmaps", count=20, seconds=0.2),
     InjectedFault(FaultKind.EXPIRE_WATCH, verb="watch", count=1),
