@@ -141,8 +141,8 @@ AUTHORIZED = "gitsync-readers"
 """Marker file: the credentials that the Git server has accepted."""
 CORRUPT = "gitsync-damaged"
 """Marker file: the mirror is corrupt and must be rebuilt."""
-# entries of tree objects that are cached, about 15 MB; unchanged folders of two commits are the same object
-_CACHED_ENTRIES = 50_000
+# entries of tree objects that are cached, about 6 MB; unchanged folders of two commits are the same object
+_CACHED_ENTRIES = 20_000
 # what a tree object of any size counts, in entries: each commit adds one for every folder above a changed file
 _TREE_OVERHEAD = 20
 _CACHED_COMMITS = 256
