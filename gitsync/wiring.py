@@ -102,7 +102,7 @@ from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate
 from gitsync.sync.deletion import DeletionReconciler, Installation
-from gitsync.sync.desired import Decryption, DesiredState
+from gitsync.sync.desired import Decryptor, DesiredState
 from gitsync.sync.drift_log import DriftLog
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.evaluations import ObjectEvaluator
@@ -567,7 +567,7 @@ def build_engine(
     watcher = GitWatcher(adapters.source, state.declarations, clock)
     bases = bases or _remote_bases(adapters, policies)
     desired = DesiredState(
-        fetcher, bases, cluster, Decryption(secrets.decryption_keys, adapters.key_services), adapters.builds
+        fetcher, bases, cluster, Decryptor(secrets.decryption_keys, adapters.key_services), adapters.builds
     )
     analysis = PostSyncAnalysis(records, adapters.metrics)
     deletion = DeletionReconciler(desired, planning, reconciler, statuses, Installation(cluster, adapters.namespace))

@@ -48,7 +48,7 @@ from gitsync.sync.additions import Additions
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.decision import AdviceGate, SyncGate, blocking_dependency
-from gitsync.sync.desired import Decryption, DesiredState
+from gitsync.sync.desired import Decryptor, DesiredState
 from gitsync.sync.evaluate import ClusterView, SyncEvaluator
 from gitsync.sync.input import ReconcileInput, Target
 from gitsync.sync.observe import Observation, created_namespace
@@ -192,7 +192,7 @@ class Evaluator:
 
     def _desired(self, source: Source) -> DesiredState:
         return DesiredState(
-            self._fetcher(source), self.renderer, self.cluster, Decryption(self._keys, self._key_services)
+            self._fetcher(source), self.renderer, self.cluster, Decryptor(self._keys, self._key_services)
         )
 
     def _keys(self, app: Application) -> DecryptionKeys:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin
 
-from gitsync.agents.evaluation.assertions import Answer, ToolCall
+from gitsync.agents.evaluation.assertions import AgentAnswer, ToolCall
 from gitsync.agents.evaluation.verdict import INSTRUCTIONS, decision
 from gitsync.agents.model.evaluation import HttpQuestion, Judge
 from gitsync.errors import ClusterUnavailable
@@ -68,7 +68,7 @@ _METHOD_NOT_FOUND = -32601  # JSON-RPC 2.0, "Error object"
 _TASK_PERIOD = 0.5  # seconds between two questions for a task that is worked on
 
 
-def send(url: str, text: str, seconds: float, http: HttpQuestion | None = None) -> Answer:
+def send(url: str, text: str, seconds: float, http: HttpQuestion | None = None) -> AgentAnswer:
     """
     Return the answer of an agent, with the time that it took.
 
@@ -82,7 +82,7 @@ def send(url: str, text: str, seconds: float, http: HttpQuestion | None = None) 
     return replace(answer, seconds=time.monotonic() - began)
 
 
-def _by_a2a(url: str, text: str, seconds: float) -> Answer:
+def _by_a2a(url: str, text: str, seconds: float) -> AgentAnswer:
     deadline = time.monotonic() + seconds
     reply: Any = None
     for dialect in _DIALECTS:
@@ -125,14 +125,14 @@ def _state(task: Mapping[str, Any]) -> str:
     return str((task.get("status") or {}).get("state", ""))
 
 
-def _answer(message: Mapping[str, Any], task: Mapping[str, Any]) -> Answer:
+def _answer(message: Mapping[str, Any], task: Mapping[str, Any]) -> AgentAnswer:
     """Return the text of a message, or of a task, which has it in its status and its artifacts."""
     reported = (task.get("status") or {}).get("message") or {}
     parts = [*_parts(message), *_parts(reported)]
     parts += [part for artifact in task.get("artifacts") or () for part in _parts(artifact)]
     metadata = message.get("metadata") or reported.get("metadata") or task.get("metadata") or {}
     calls = metadata.get(TOOL_CALLS)
-    return Answer(
+    return AgentAnswer(
         "\n".join(parts),
         # None where the agent does not list its calls: an assertion about them cannot be judged then
         tuple(map(_tool_call, calls)) if isinstance(calls, list) else None,
@@ -140,12 +140,12 @@ def _answer(message: Mapping[str, Any], task: Mapping[str, Any]) -> Answer:
     )
 
 
-def _by_http(url: str, text: str, seconds: float, http: HttpQuestion) -> Answer:
+def _by_http(url: str, text: str, seconds: float, http: HttpQuestion) -> AgentAnswer:
     reply = _posted(urljoin(url, http.path), _filled(http.body, text), _HEADERS, seconds, _ANSWER_BYTES)
     answer = _member(reply, http.answer)
     if not isinstance(answer, str):
         raise ClusterUnavailable(f"{url} answered without a text at {http.answer}: {str(reply)[:200]}")
-    return Answer(answer, tokens=_count(_member(reply, http.tokens)) if http.tokens else 0)
+    return AgentAnswer(answer, tokens=_count(_member(reply, http.tokens)) if http.tokens else 0)
 
 
 def _filled(template: Any, text: str) -> Any:

@@ -120,7 +120,7 @@ class KeyServices:
                 return key
         return None
 
-    def _opened_by(self, open_by: _Open, wrapped: WrappedKey, secret: Mapping[str, str]) -> bytes | None:
+    def _opened_by(self, open_by: _Opening, wrapped: WrappedKey, secret: Mapping[str, str]) -> bytes | None:
         name = MASTER_KEYS[wrapped.kind]
         used = {member: text for member, text in secret.items() if open_by.uses(member)}
         if not used:
@@ -178,7 +178,7 @@ class KeyServices:
             )
 
 
-class _Open(NamedTuple):
+class _Opening(NamedTuple):
     """
     How the data keys of one kind are opened: by which extra, members of a Secret, server, and function.
 
@@ -577,11 +577,11 @@ def _member_of(answer: WebAnswer, wrapped: WrappedKey, name: str) -> str:
 
 
 _SERVICES: Final = {
-    "pgp": _Open("", lambda member: member.endswith(PGP_SUFFIX), lambda wrapped: "gpg", _by_pgp),
-    "kms": _Open("aws", AWS_MEMBER.__eq__, _region, _by_aws),
-    "gcp_kms": _Open("gcp", GCP_MEMBER.__eq__, lambda wrapped: "cloudkms.googleapis.com", _by_gcp),
-    "azure_kv": _Open("azure", AZURE_MEMBER.__eq__, lambda wrapped: wrapped.text("vault_url"), _by_azure),
-    "hc_vault": _Open(
+    "pgp": _Opening("", lambda member: member.endswith(PGP_SUFFIX), lambda wrapped: "gpg", _by_pgp),
+    "kms": _Opening("aws", AWS_MEMBER.__eq__, _region, _by_aws),
+    "gcp_kms": _Opening("gcp", GCP_MEMBER.__eq__, lambda wrapped: "cloudkms.googleapis.com", _by_gcp),
+    "azure_kv": _Opening("azure", AZURE_MEMBER.__eq__, lambda wrapped: wrapped.text("vault_url"), _by_azure),
+    "hc_vault": _Opening(
         "vault",
         (VAULT_TOKEN, VAULT_ADDRESS, VAULT_AUTHORITIES).__contains__,
         lambda wrapped: wrapped.text("vault_address"),

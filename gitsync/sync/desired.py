@@ -42,7 +42,7 @@ from gitsync.sync.remote_bases import RemoteBases
 from gitsync.sync.status.report import FailureReason, Report
 
 
-class Decryption(NamedTuple):
+class Decryptor(NamedTuple):
     """What decrypts the Secrets of an Application: its keys, and the services that open what age does not."""
 
     keys_of: Callable[[Application], DecryptionKeys]
@@ -98,7 +98,7 @@ class DesiredState:
         fetcher: Fetcher,
         renderer: RemoteBases,
         cluster: Cluster,
-        decryption: Decryption,
+        decryption: Decryptor,
         kept: RenderStore | None = None,
     ) -> None:
         self._fetcher = fetcher

@@ -63,7 +63,7 @@ _WRITING_PERIOD = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class SyncResult:
+class ReconcileResult:
     """When to reconcile an Application again, in seconds, and the other Applications that have to poll Git now."""
 
     requeue_after: float | None = None
@@ -108,7 +108,7 @@ class Pipeline:
         self._settled: dict[str, Settled] = {}
         """The Applications that were in sync at their last reconcile, by uid."""
 
-    def sync_changed(self, manifest: Manifest, changed: frozenset[ObjectRef]) -> SyncResult | None:
+    def sync_changed(self, manifest: Manifest, changed: frozenset[ObjectRef]) -> ReconcileResult | None:
         """
         Bring changed live objects of one Application to what Git declares; None where they already are.
 
@@ -119,7 +119,7 @@ class Pipeline:
         meta = metadata_of(manifest)
         uid = uid_of(manifest)
         if self._writes.of(f"{meta.get('namespace')}/{meta.get('name')}").is_writing(changed):
-            return SyncResult(_WRITING_PERIOD)
+            return ReconcileResult(_WRITING_PERIOD)
         settled = self._settled.pop(uid, None)
         if settled is not None and not changed & _watched(settled.planned.app):
             timer = StageTimer(_CHANGED)
@@ -135,7 +135,7 @@ class Pipeline:
                     return None
         return self.sync(manifest)
 
-    def sync(self, manifest: Manifest) -> SyncResult:
+    def sync(self, manifest: Manifest) -> ReconcileResult:
         """
         Bring the live objects of one Application to what its Git revision declares.
 
@@ -147,7 +147,7 @@ class Pipeline:
         finally:
             self._state.costs.add(report.ended())
 
-    def _sync(self, report: Report, manifest: Manifest) -> SyncResult:
+    def _sync(self, report: Report, manifest: Manifest) -> ReconcileResult:
         uid = uid_of(manifest)
         # of when another replica reconciled it: what that one executes is in the status
         self._relay.forget(uid)
@@ -173,7 +173,7 @@ class Pipeline:
                 report.manifest = self._statuses.set_finalizers(manifest, wanted)
                 self._follow(report, cache)
         except QueryDue:
-            return SyncResult()
+            return ReconcileResult()
         except GitsyncError as error:
             if branch_of(report.app) is None:
                 self._leave(report)
@@ -383,7 +383,7 @@ class Pipeline:
         report.record = result.record or report.record
         report.requeue_in(result.requeue_after)
 
-    def _record(self, report: Report, cache: ReconcileCache, *, is_deleted: bool) -> SyncResult:
+    def _record(self, report: Report, cache: ReconcileCache, *, is_deleted: bool) -> ReconcileResult:
         """Publish the report and write the status if it changed."""
         key = report.app.key
         # before the status is written, which may fail: no other Application waits for that
@@ -414,7 +414,7 @@ class Pipeline:
         if isinstance(report.error, TransientError):
             raise detached(report.error)
         report.requeue_in(report.poll_after)
-        return SyncResult(report.requeue_after, report.peers)
+        return ReconcileResult(report.requeue_after, report.peers)
 
     def _record_failure(self, report: Report, error: UnexpectedError) -> None:
         """Write why the report of a reconcile could not be recorded; the rest of the status stays."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitsync.agents.evaluation.assertions import Answer, ToolCall
+from gitsync.agents.evaluation.assertions import AgentAnswer, ToolCall
 from gitsync.agents.evaluation.cases import failure, imported, parse_cases
 from gitsync.agents.evaluation.verdict import CaseResult, EvaluationResult, EvaluationVerdict, decision, judge, question
 from gitsync.agents.model.evaluation import Evaluation
@@ -24,53 +24,57 @@ def case(*assertions: dict[str, Any], name: str = "a") -> str:
 @pytest.mark.parametrize(
     ("assertion", "answer", "why"),
     [
-        ({"contains": "Billing"}, Answer("queue: billing"), ""),
-        ({"contains": "billing"}, Answer("queue: other"), "the answer does not contain 'billing'"),
-        ({"notContains": "promise"}, Answer("I PROMISE"), "the answer contains 'promise'"),
-        ({"matches": "[1-4]$"}, Answer("urgency 5"), "no part of the answer matches '[1-4]$'"),
-        ({"matches": "[1-4]$"}, Answer("urgency 4"), ""),
-        ({"toolCalled": "find_order"}, Answer("", TOOLS), ""),
-        ({"toolCalled": "close"}, Answer("", TOOLS), "the tool close was not called"),
-        ({"toolNotCalled": "find_order"}, Answer("", TOOLS), "the tool find_order was called"),
-        ({"toolNotCalled": "close"}, Answer("", TOOLS), ""),
-        ({"toolNotCalled": "close"}, Answer(""), "the agent does not report which tools it called"),
-        ({"toolCalled": "find_order", "arguments": {"number": "4711", "deep": {"a": 1}}}, Answer("", TOOLS), ""),
+        ({"contains": "Billing"}, AgentAnswer("queue: billing"), ""),
+        ({"contains": "billing"}, AgentAnswer("queue: other"), "the answer does not contain 'billing'"),
+        ({"notContains": "promise"}, AgentAnswer("I PROMISE"), "the answer contains 'promise'"),
+        ({"matches": "[1-4]$"}, AgentAnswer("urgency 5"), "no part of the answer matches '[1-4]$'"),
+        ({"matches": "[1-4]$"}, AgentAnswer("urgency 4"), ""),
+        ({"toolCalled": "find_order"}, AgentAnswer("", TOOLS), ""),
+        ({"toolCalled": "close"}, AgentAnswer("", TOOLS), "the tool close was not called"),
+        ({"toolNotCalled": "find_order"}, AgentAnswer("", TOOLS), "the tool find_order was called"),
+        ({"toolNotCalled": "close"}, AgentAnswer("", TOOLS), ""),
+        ({"toolNotCalled": "close"}, AgentAnswer(""), "the agent does not report which tools it called"),
+        ({"toolCalled": "find_order", "arguments": {"number": "4711", "deep": {"a": 1}}}, AgentAnswer("", TOOLS), ""),
         (
             {"toolCalled": "find_order", "arguments": {"number": "1"}},
-            Answer("", TOOLS),
+            AgentAnswer("", TOOLS),
             "the tool find_order was not called with these arguments",
         ),
-        ({"toolNotCalled": "find_order", "arguments": {"number": "1"}}, Answer("", TOOLS), ""),
+        ({"toolNotCalled": "find_order", "arguments": {"number": "1"}}, AgentAnswer("", TOOLS), ""),
         (
             {"toolCalled": "find_order", "arguments": {"number": "1"}},
-            Answer("", (ToolCall("find_order"),)),
+            AgentAnswer("", (ToolCall("find_order"),)),
             "the agent does not report the arguments of its tool calls",
         ),
-        ({"maxSeconds": 2}, Answer("", seconds=2.0), ""),
-        ({"maxSeconds": 0.5}, Answer("", seconds=0.75), "the answer took 0.75 seconds, more than 0.5"),
-        ({"maxTokens": 100}, Answer("", tokens=100), ""),
-        ({"maxTokens": 100}, Answer("", tokens=101), "the answer took 101 tokens, more than 100"),
-        ({"maxTokens": 100}, Answer(""), "the agent does not report its tokens"),
-        ({"notMatches": "^a"}, Answer("b"), ""),
-        ({"notMatches": "^a"}, Answer("ab"), "a part of the answer matches '^a'"),
-        ({"jsonSchema": SCHEMA}, Answer('{"queue": "billing"}'), ""),
-        ({"jsonSchema": SCHEMA}, Answer("billing"), "the answer is not JSON"),
+        ({"maxSeconds": 2}, AgentAnswer("", seconds=2.0), ""),
+        ({"maxSeconds": 0.5}, AgentAnswer("", seconds=0.75), "the answer took 0.75 seconds, more than 0.5"),
+        ({"maxTokens": 100}, AgentAnswer("", tokens=100), ""),
+        ({"maxTokens": 100}, AgentAnswer("", tokens=101), "the answer took 101 tokens, more than 100"),
+        ({"maxTokens": 100}, AgentAnswer(""), "the agent does not report its tokens"),
+        ({"notMatches": "^a"}, AgentAnswer("b"), ""),
+        ({"notMatches": "^a"}, AgentAnswer("ab"), "a part of the answer matches '^a'"),
+        ({"jsonSchema": SCHEMA}, AgentAnswer('{"queue": "billing"}'), ""),
+        ({"jsonSchema": SCHEMA}, AgentAnswer("billing"), "the answer is not JSON"),
         (
             {"jsonSchema": SCHEMA},
-            Answer('{"queue": "4"}'),
+            AgentAnswer('{"queue": "4"}'),
             "the answer breaks its JSON Schema: queue: '4' does not match '^[a-z]+$'",
         ),
-        ({"jsonSchema": SCHEMA}, Answer("{}"), "the answer breaks its JSON Schema: 'queue' is a required property"),
-        ({"jsonSchema": {"patternProperties": {"^x": {"type": "string"}}}}, Answer('{"xa": "", "b": 1}'), ""),
+        (
+            {"jsonSchema": SCHEMA},
+            AgentAnswer("{}"),
+            "the answer breaks its JSON Schema: 'queue' is a required property",
+        ),
+        ({"jsonSchema": {"patternProperties": {"^x": {"type": "string"}}}}, AgentAnswer('{"xa": "", "b": 1}'), ""),
         (
             {"jsonSchema": {"patternProperties": {"^x": {"type": "string"}}}},
-            Answer('{"xa": 1}'),
+            AgentAnswer('{"xa": 1}'),
             "the answer breaks its JSON Schema: xa: 1 is not of type 'string'",
         ),
-        ({"rubric": "It is polite."}, Answer("hi"), "no model judges: spec.evaluation.judge is not set"),
+        ({"rubric": "It is polite."}, AgentAnswer("hi"), "no model judges: spec.evaluation.judge is not set"),
     ],
 )
-def test_an_answer_is_compared_with_an_assertion(assertion: dict[str, Any], answer: Answer, why: str) -> None:
+def test_an_answer_is_compared_with_an_assertion(assertion: dict[str, Any], answer: AgentAnswer, why: str) -> None:
     (only,) = parse_cases(case(assertion), "cases.jsonl")
     assert failure(only, answer) == why
 
@@ -159,12 +163,12 @@ def test_a_verdict_fits_in_a_termination_message_failed_cases_first() -> None:
 
 def test_a_schema_of_another_document_is_not_loaded() -> None:
     (only,) = parse_cases(case({"jsonSchema": {"$ref": "http://127.0.0.1:9/schema.json"}}), "cases.jsonl")
-    assert failure(only, Answer("{}")).startswith("the JSON Schema cannot be applied")
+    assert failure(only, AgentAnswer("{}")).startswith("the JSON Schema cannot be applied")
 
 
 def test_a_pattern_takes_linear_time() -> None:
     (only,) = parse_cases(case({"jsonSchema": {"pattern": "^(a+)+$"}}), "cases.jsonl")
-    assert failure(only, Answer(json.dumps("a" * 5000 + "b"))).startswith("the answer breaks its JSON Schema")
+    assert failure(only, AgentAnswer(json.dumps("a" * 5000 + "b"))).startswith("the answer breaks its JSON Schema")
 
 
 def replied(content: object) -> dict[str, Any]:
@@ -264,6 +268,6 @@ def test_tests_of_promptfoo_become_cases_and_the_rest_is_named() -> None:
         "test 4: a variable is not a text: each combination would be a test of its own",
     )
     again = parse_cases("\n".join(map(json.dumps, found.cases)), "cases.jsonl")
-    assert failure(again[1], Answer("BBB")) == ""
+    assert failure(again[1], AgentAnswer("BBB")) == ""
     with pytest.raises(InvalidInput, match="has no list of tests"):
         imported({"tests": "file://tests.yaml"}, "promptfooconfig.yaml")

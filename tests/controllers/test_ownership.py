@@ -17,7 +17,7 @@ from gitsync.ports import ApiResource, Ports
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.workqueue import WorkQueue
 from gitsync.state.state import EngineState
-from gitsync.sync.pipeline import SyncResult
+from gitsync.sync.pipeline import ReconcileResult
 from tests.waiting import until
 
 NAMES = tuple(f"app-{number}" for number in range(20))
@@ -83,9 +83,9 @@ class Engine:
         self.relayed: list[str] = []
         self.polled: list[str] = []
 
-    def sync(self, manifest: Manifest) -> SyncResult:
+    def sync(self, manifest: Manifest) -> ReconcileResult:
         self.synced.append(manifest["metadata"]["name"])
-        return SyncResult()
+        return ReconcileResult()
 
     def relay(self, manifest: Manifest) -> None:
         self.relayed.append(manifest["metadata"]["name"])

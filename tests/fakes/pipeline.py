@@ -14,9 +14,9 @@ from gitsync.sync.cache import GitCache
 from gitsync.sync.changed_objects import SettledReconciler
 from gitsync.sync.credentials import ApplicationSecrets
 from gitsync.sync.deletion import DeletionReconciler, Installation
-from gitsync.sync.desired import Decryption, DesiredState
+from gitsync.sync.desired import Decryptor, DesiredState
 from gitsync.sync.input import ReconcileInput
-from gitsync.sync.pipeline import Pipeline, ReconcileStages, SyncResult
+from gitsync.sync.pipeline import Pipeline, ReconcileResult, ReconcileStages
 from gitsync.sync.polling.fetch import Fetcher, Polled, SignatureCheck
 from gitsync.sync.polling.git_watcher import PUSH_DEBOUNCE, Query
 from gitsync.sync.post_sync import PostSyncAnalysis
@@ -86,7 +86,7 @@ class PipelineEngine(Engine):
         watcher: Any = self.watcher
         renderer = InProcessRenderer()
         bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
-        self.desired = DesiredState(self.fetcher, bases, cluster, Decryption(secrets.decryption_keys, KeyServices()))
+        self.desired = DesiredState(self.fetcher, bases, cluster, Decryptor(secrets.decryption_keys, KeyServices()))
         self.deletion = DeletionReconciler(
             self.desired,
             self.planning,
@@ -116,11 +116,11 @@ class PipelineEngine(Engine):
         self.clock.seconds += PUSH_DEBOUNCE
         self.pipeline.poll_now(UID)
 
-    def run(self) -> SyncResult:
+    def run(self) -> ReconcileResult:
         """Sync once."""
         return self.pipeline.sync(self.application)
 
-    def run_until(self, phase: str) -> SyncResult:
+    def run_until(self, phase: str) -> ReconcileResult:
         """Sync until the status has a phase, a few times at most."""
         for _ in range(5):
             result = self.run()

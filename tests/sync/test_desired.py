@@ -24,7 +24,7 @@ from gitsync.render.build import Build, build
 from gitsync.secrets import AGE_SUFFIX, DecryptionKeys
 from gitsync.sync.cache import Operation, ReconcileCache
 from gitsync.sync.credentials import ApplicationSecrets
-from gitsync.sync.desired import Decryption, DesiredState, RenderedCommit
+from gitsync.sync.desired import Decryptor, DesiredState, RenderedCommit
 from gitsync.sync.input import ReconcileInput, SyncState
 from gitsync.sync.polling.fetch import Fetcher, SignatureCheck
 from gitsync.sync.remote_bases import RemoteBases
@@ -87,7 +87,7 @@ class World:
         secrets = ApplicationSecrets(cluster, FakeLive(self.cluster))
         self.fetcher = Fetcher(source, secrets, SignatureCheck(lambda *revision: None), FakeClock())
         bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: ())
-        return DesiredState(self.fetcher, bases, cluster, Decryption(self.read_keys, KeyServices()), self.store)
+        return DesiredState(self.fetcher, bases, cluster, Decryptor(self.read_keys, KeyServices()), self.store)
 
     def read_keys(self, app: Application) -> DecryptionKeys:
         assert self.keys is not None, "an Application without encrypted objects need not name keys"
@@ -220,7 +220,7 @@ def test_values_that_were_missing_are_not_missed_for_good() -> None:
     cluster: Any = world.cluster
     secrets = ApplicationSecrets(cluster, FakeLive(world.cluster))
     bases = RemoteBases(renderer, source, lambda app: Credentials(), lambda app: (), secrets.chart_inputs)
-    world.desired = DesiredState(world.fetcher, bases, cluster, Decryption(world.read_keys, KeyServices()))
+    world.desired = DesiredState(world.fetcher, bases, cluster, Decryptor(world.read_keys, KeyServices()))
 
     with pytest.raises(InvalidInput, match="ConfigMap gitsync/sizes does not exist"):
         world.load("c1")

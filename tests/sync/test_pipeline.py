@@ -15,7 +15,7 @@ from gitsync.errors import (
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ObjectRef
 from gitsync.state.declarations import Reach
-from gitsync.sync.pipeline import SyncResult
+from gitsync.sync.pipeline import ReconcileResult
 from gitsync.sync.polling.branches import reads
 from tests.fakes.engine import KEY, URL, config_map, data_of, edited
 from tests.fakes.pipeline import UID, PipelineEngine, synced
@@ -41,7 +41,7 @@ def test_a_commit_goes_from_git_into_cluster_and_status() -> None:
     assert engine.status["phase"] == "Synced"
     assert engine.status["revision"]["applied"] == "c1"
     assert engine.finalizers == ["gitsync.dev/finalizer"]
-    assert result == SyncResult(600.0), "its branch is watched"
+    assert result == ReconcileResult(600.0), "its branch is watched"
     assert engine.watcher.followed == {KEY: "c1"}
     assert engine.state.tracked.of(KEY) == {A}
     assert engine.state.costs.of(KEY).full == 1
@@ -194,7 +194,7 @@ def test_a_suspended_application_says_why_it_cannot_be_compared() -> None:
 def test_a_query_that_is_due_ends_the_reconcile() -> None:
     engine = PipelineEngine(waits=False)
     engine.source.commit("c1", config_map("a", x="1"))
-    assert engine.run() == SyncResult()
+    assert engine.run() == ReconcileResult()
     assert "phase" not in engine.status
     assert engine.watcher.asked == [KEY]
     assert engine.source.requests == []
@@ -230,7 +230,7 @@ def test_a_deleted_application_loses_its_objects_and_finalizer() -> None:
     engine = synced()
     engine.mark_deleted()
     status = engine.status
-    assert engine.run() == SyncResult()
+    assert engine.run() == ReconcileResult()
     assert data_of(engine, "a") is None
     assert engine.finalizers == []
     assert engine.status == status
@@ -333,11 +333,11 @@ def test_objects_that_are_being_written_wait_for_the_answer() -> None:
     engine.pool.slow.add("a")
     engine.push("c2", config_map("a", x="2"))
     engine.run()
-    assert engine.pipeline.sync_changed(engine.application, frozenset({A})) == SyncResult(10.0)
+    assert engine.pipeline.sync_changed(engine.application, frozenset({A})) == ReconcileResult(10.0)
     engine.pool.answer()
     assert engine.enqueued == [KEY]
     engine.run()
-    assert engine.pipeline.sync_changed(engine.application, frozenset({A})) != SyncResult(10.0)
+    assert engine.pipeline.sync_changed(engine.application, frozenset({A})) != ReconcileResult(10.0)
 
 
 def test_a_commit_that_changes_nothing_it_reads_writes_no_status() -> None:

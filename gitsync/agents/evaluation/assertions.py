@@ -85,7 +85,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AgentAnswer:
     """An answer, the tools that were called (None: not reported), the tokens that the agent reports, and seconds."""
 
     text: str
@@ -94,7 +94,7 @@ class Answer:
     seconds: float = 0.0
 
 
-def broken(assertion: Assertion, answer: Answer, grade: Grade | None) -> str:
+def broken(assertion: Assertion, answer: AgentAnswer, grade: Grade | None) -> str:
     """Return why an answer breaks an assertion, empty where it does not; a rubric needs a ``grade``."""
     if assertion.json_schema is not None:
         return violation(answer.text, assertion.json_schema)
@@ -123,7 +123,7 @@ def _broken_text(assertion: Assertion, text: str) -> str:
     return ""
 
 
-def _broken_call(assertion: Assertion, answer: Answer) -> str:
+def _broken_call(assertion: Assertion, answer: AgentAnswer) -> str:
     wanted = assertion.tool_called or assertion.tool_not_called
     arguments = assertion.arguments or {}
     if answer.tools is None:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 import re2
 from pydantic import Field
 
-from gitsync.agents.evaluation.assertions import Answer, Assertion, Grade, broken
+from gitsync.agents.evaluation.assertions import AgentAnswer, Assertion, Grade, broken
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import at
 from gitsync.objects.parsing import Section, Text, parse_spec
@@ -54,7 +54,7 @@ def parse_cases(text: str, place: str) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def failure(case: Case, answer: Answer, grade: Grade | None = None) -> str:
+def failure(case: Case, answer: AgentAnswer, grade: Grade | None = None) -> str:
     """Return why an answer fails a case, empty where it passes; ``grade`` judges by rubrics."""
     return "; ".join(filter(None, (broken(assertion, answer, grade) for assertion in case.assert_)))[:_LONGEST_MESSAGE]
 

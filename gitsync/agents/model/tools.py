@@ -166,7 +166,7 @@ class Tool(Ruled):
     timeout_seconds: Seconds = Field(30, description="How long one call may take.")
 
 
-class SessionStore(Section):
+class ConversationStore(Section):
     """Where conversations are kept."""
 
     type: Literal["InMemory", "Redis", "PostgreSQL"] = Field(description="The store.")
@@ -186,5 +186,5 @@ class LongTerm(Section):
 class AgentMemory(Section):
     """What an Agent remembers."""
 
-    session: SessionStore | None = Field(None, description="Where conversations are kept; absent: not kept.")
+    session: ConversationStore | None = Field(None, description="Where conversations are kept; absent: not kept.")
     long_term: LongTerm | None = Field(None, description="Where knowledge is kept; absent: none.")

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import orjson
 import typer
 
-from gitsync.agents.evaluation.assertions import Answer
+from gitsync.agents.evaluation.assertions import AgentAnswer
 from gitsync.agents.evaluation.cases import Case, Imported, failure, imported, parse_cases
 from gitsync.agents.evaluation.samples import AnswerOutcome, AnswerSample, ask_case, vote
 from gitsync.agents.evaluation.traces import drafted
@@ -272,7 +272,7 @@ class Asker:
             )
         return AnswerSample(AnswerOutcome.FAILED, message) if message else AnswerSample(AnswerOutcome.PASSED)
 
-    def _send(self, case: Case, url: str) -> Answer:
+    def _send(self, case: Case, url: str) -> AgentAnswer:
         return send(url, case.input, self._settings.timeout_seconds, self._settings.http)
 
     def _grade(self, case: Case, rubric: str, text: str) -> str:

@@ -41,7 +41,7 @@ _resolve_short: Final = lru_cache(maxsize=8192)(resolve)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Open:
+class _OpenAnchor:
     """Placeholder of an anchor's value until the value ends."""
 
     anchor: str
@@ -81,7 +81,7 @@ class _Composer:
 
     def _value(self, parser: Any) -> Any:
         next_event = parser.get_event
-        stack: list[tuple[list[Any], bool, bool, _Open | None]] = []
+        stack: list[tuple[list[Any], bool, bool, _OpenAnchor | None]] = []
         items: list[Any] = []  # those of a mapping are key, value, key, value ...
         is_mapping = False
         is_flow = False  # inside [ ] or { }
@@ -117,7 +117,7 @@ class _Composer:
                 self._check_start(event, len(stack), is_key=is_mapping and not len(items) & 1)
                 opened = None
                 if event.anchor is not None:
-                    opened = self._anchors[event.anchor] = _Open(event.anchor)
+                    opened = self._anchors[event.anchor] = _OpenAnchor(event.anchor)
                 stack.append((items, is_mapping, is_flow, opened))
                 items = []
                 is_mapping = kind is MappingStartEvent
@@ -212,7 +212,7 @@ class _Composer:
             what = "a value that begins with * is an alias, and no anchor of that name precedes it"
             raise self._refusal(what, line, "quote it if it is a text")  # no name: it may be a password
         value = self._anchors[event.anchor]
-        if isinstance(value, _Open):
+        if isinstance(value, _OpenAnchor):
             raise self._refusal(f"the anchor &{event.anchor} contains itself", line, "remove the alias")
         if is_key and not isinstance(value, str):
             raise self._refusal(f"the alias *{event.anchor} as a key is not a text", line, "write the key out")
