@@ -13,6 +13,7 @@ from gitsync.controllers.base import Workers
 from gitsync.errors import ClusterUnavailable, GitsyncError
 from gitsync.objects.keys import GIT_CHANGED, GIT_PUSHED, HINT_MANAGER, PUSH_MANAGER
 from gitsync.objects.manifest import Manifest
+from gitsync.objects.record import Push
 from gitsync.ports import ApiResource, Ports
 from gitsync.runtime.clock import SystemClock
 from gitsync.runtime.workqueue import WorkQueue
@@ -90,7 +91,7 @@ class Engine:
     def relay(self, manifest: Manifest) -> None:
         self.relayed.append(manifest["metadata"]["name"])
 
-    def poll_now(self, keys: Iterable[str]) -> frozenset[str]:
+    def poll_now(self, keys: Iterable[str], push: Push | None = None) -> frozenset[str]:
         """Poll an Application of the pipeline, by its uid, or those of the watcher, which watches none."""
         if isinstance(keys, str):
             self.polled.append(keys)
