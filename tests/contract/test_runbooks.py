@@ -142,7 +142,7 @@ def terminal(stage: Stage) -> Iterator[Terminal]:
 
 @pytest.mark.own_rights
 @pytest.mark.kubectl
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="the page has kubectl commands, and kubectl is not on PATH")
 def test_every_command_of_the_page_works_as_printed(stage: Stage) -> None:
     install(stage, "read-secrets")
     with terminal(stage) as operator:
