@@ -33,6 +33,8 @@ from gitsync.plan.drift_history import AuditedWrite, edit_link, sent_writes
 from gitsync.plan.field_owners import is_interactive
 from gitsync.plan.running import POD, Execution
 from gitsync.server.backend import Backend
+from gitsync.source.refs import HEADS
+from gitsync.source.validation import is_commit
 
 # bounded before it is normalised; without spaces, queries and fragments, which no clone URL has
 _URL = re.compile(r"(?:(?:https?|ssh)://)?[A-Za-z0-9._~@:/%+-]{3,500}", re.ASCII)
@@ -51,8 +53,6 @@ _OTHER_HOSTS = {
 _AZURE_SSH = re.compile(r"(?:ssh\.dev\.azure\.com|vs-ssh\.visualstudio\.com)/v3/([^/]+)/([^/]+)/([^/]+)")
 _AZURE_OLD = re.compile(r"([^/.]+)\.visualstudio\.com/(?:defaultcollection/)?(.*)")
 _AZURE_SHORT = re.compile(r"dev\.azure\.com/([^/]+)/_git/([^/]+)")
-_HEADS = "refs/heads/"
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # Of more, an event may lack some: GitLab lists 20 commits, and servers shorten long lists of files.
 _LISTED_COMMITS = 20
 _LISTED_PATHS = 300
@@ -85,7 +85,7 @@ def listed_push(payload: Any) -> Push | None:
     if not isinstance(payload, dict) or payload.get("forced"):
         return None
     ref, before, after = (str(payload.get(name)) for name in ("ref", "before", "after"))
-    if not ref.startswith(_HEADS) or not _COMMIT.fullmatch(before) or not _COMMIT.fullmatch(after):
+    if not ref.startswith(HEADS) or not is_commit(before) or not is_commit(after):
         return None
     commits = payload.get("commits")
     # GitLab and Gitea count those that they leave out
@@ -95,7 +95,7 @@ def listed_push(payload: Any) -> Push | None:
     listed = [_listed_paths(commit) for commit in commits]
     paths = frozenset(path for of_commit in listed for path in of_commit)
     # a commit without files may be a merge, whose own changes are not listed
-    return Push(ref.removeprefix(_HEADS), before, after, paths) if all(listed) and len(paths) <= _LISTED_PATHS else None
+    return Push(ref.removeprefix(HEADS), before, after, paths) if all(listed) and len(paths) <= _LISTED_PATHS else None
 
 
 def _listed_paths(commit: Any) -> list[str]:

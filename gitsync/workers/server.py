@@ -203,11 +203,11 @@ class RenderServer:
             made = self._build(tree, request, cache=cache)
         last = self._recent.last(request)
         reject_ambiguous_bools(made.manifests, last.build.manifests if last else ())
+        del self._caches[request["git_dir"]]  # it has all of what is refused here until it is right again
+        check_count(made.manifests, request["max_objects"])
         previous = last.build if last and last.commit == request.get("before") else None
         sent = protocol.of_build(made, previous)
         frame = protocol.frame({"build": sent, "is_last": self.is_done})
-        del self._caches[request["git_dir"]]  # it has all of what is refused here until it is right again
-        check_count(made.manifests, request["max_objects"])
         if len(frame) > _LARGEST_OBJECT:
             reject_large(sent)
         self._caches[request["git_dir"]] = cache

@@ -172,13 +172,17 @@ class WatchedBranch:
         # of several sources, the revision is none of a branch
         if source is None or len(source.parts) > 1:
             return True
-        name = self.key[2].removeprefix("refs/heads/")
-        if name != push.branch:
+        if self.name != push.branch:
             # it moves no other branch, no tag and no commit
-            return name == "HEAD"
+            return self.name == "HEAD"
         if push.before not in (self.newest, self.unfetched):
             return True
         return bool(self.unindexed or self.index.affected(push.paths))
+
+    @property
+    def name(self) -> str:
+        """The revision that is followed, a branch by its short name."""
+        return self.key[2].removeprefix("refs/heads/")
 
     def followers(self) -> list[str]:
         """Return the keys of all followers."""

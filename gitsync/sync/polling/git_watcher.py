@@ -164,7 +164,7 @@ class GitWatcher:
         if is_awaited or any(branch.is_concerned(push) for branch in branches):
             return True
         for branch in branches:
-            if branch.key[2].removeprefix("refs/heads/") == push.branch:
+            if branch.name == push.branch:
                 branch.unfetched = push.after
         return False
 
