@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeAlias, TypeVa
 
 from gitsync.cli.output import BuildFormat, Exit, to_json
 from gitsync.errors import GitsyncError, InvalidInput, RemoteNeeded, one_line
-from gitsync.objects.charts import ChartFile, ChartOptions
 from gitsync.objects.tree import Tree
 from gitsync.render.build import Build, build
 from gitsync.render.yaml.writer import write_all
 from gitsync.source.local import LocalTarget, file_limit, open_path
 
 if TYPE_CHECKING:
+    from gitsync.objects.charts import ChartFile, ChartOptions
     from gitsync.ports import RemoteBase
 
 TaskOutput: TypeAlias = tuple[str, ...]
@@ -104,7 +104,7 @@ class BuildOptions(NamedTuple):
     renderer: str = "Auto"
     load_restrictions: bool = True
     remotes: tuple[str, ...] = ()
-    chart: ChartOptions = ChartOptions()
+    chart: ChartOptions | None = None
 
     def render(
         self, place: LocalTarget, *, provenance: bool = False, faults: list[InvalidInput] | None = None

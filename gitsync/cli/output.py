@@ -9,7 +9,6 @@ from enum import IntEnum, StrEnum
 from typing import Any, NoReturn
 
 from gitsync.errors import one_line
-from gitsync.server.queries.words import words
 
 STYLES = {
     "Synced": "green",
@@ -134,7 +133,11 @@ def _cell(value: Any) -> str:
 def _in_words(item: Mapping[str, Any], column: str) -> str:
     """Return the cell of a table."""
     cell = _cell(item.get(column))
-    return words(cell) if column in _STATES else cell
+    if column not in _STATES:
+        return cell
+    from gitsync.server.queries.words import words  # late: a build shows no states
+
+    return words(cell)
 
 
 def _rich_table(items: Sequence[Mapping[str, Any]], columns: Sequence[str], header: bool) -> None:

@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from gitsync.edit.yaml_text import PlacedSpot, Spot, is_plain, replaced, spots_at, spots_below, with_value
 from gitsync.errors import InvalidInput
-from gitsync.objects.charts import CHART_FILE
 from gitsync.objects.manifest import Manifest, escaped_name
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.kustomize.charts import DEFAULT_HOME
+from gitsync.render.kustomize.files import CHART_FILE
 from gitsync.render.provenance.paths import indexes
 from gitsync.render.provenance.recorder import FieldSetter
 from gitsync.render.yaml.locations import Node, Path, nodes

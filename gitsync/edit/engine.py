@@ -35,11 +35,11 @@ from gitsync.edit.candidates import (
 from gitsync.edit.proof import ChangedField, EditTarget, Renders, same
 from gitsync.errors import InvalidInput
 from gitsync.kube.field_path import show_path
-from gitsync.objects.charts import CHART_FILE
 from gitsync.objects.manifest import Manifest
 from gitsync.objects.ref import ref_of
 from gitsync.objects.tree import Entry
 from gitsync.render.build import Build
+from gitsync.render.kustomize.files import CHART_FILE
 from gitsync.render.kustomize.kustomization import FILE_NAMES
 from gitsync.render.provenance.paths import FieldPath, indexes, starts_with
 from gitsync.render.provenance.recorder import History

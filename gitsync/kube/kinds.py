@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from gitsync.kube.times import seconds_of
 from gitsync.objects.manifest import Manifest, at, metadata_of
 from gitsync.objects.ref import GroupKind
 
@@ -37,6 +36,8 @@ def may_be_outdated(definition: Manifest, now: datetime) -> bool:
 
     Each of several API servers learns of the change by a watch of its own, and none reports that it did.
     """
+    from gitsync.kube.times import seconds_of  # late: the schemas of the merge need no times
+
     changes = (
         seconds_of(entry.get("time"))
         for entry in metadata_of(definition).get("managedFields") or ()

@@ -6,13 +6,12 @@ With the values that the API server fills in or encodes, although these document
 
 from __future__ import annotations
 
-import base64
+import binascii
 import functools
 import gzip
 import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 import orjson
@@ -87,6 +86,8 @@ def misspelt_kind(group: str, kind: str) -> str | None:
     kinds = {resource.kind for resource in resources() if resource.group == group}
     if not kinds or kind in kinds:
         return None
+    from difflib import get_close_matches  # late: only an error needs it
+
     similar = get_close_matches(kind, sorted(kinds), 1)
     return f"write kind: {similar[0]}" if similar else f"the kinds of this group are {', '.join(sorted(kinds))}"
 
@@ -170,4 +171,4 @@ def default_limits(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode_texts(texts: Mapping[str, str | None]) -> dict[str, str]:
     """Return the ``data`` with this ``stringData``."""
-    return {key: base64.b64encode((text or "").encode()).decode() for key, text in texts.items()}
+    return {key: binascii.b2a_base64((text or "").encode(), newline=False).decode() for key, text in texts.items()}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-CHART_FILE: Final = "Chart.yaml"
-"""The file that makes a folder a chart."""
 RELEASE: Final = "release-name"
 """The name of a release without a name, as ``helm template`` has it."""
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.application import Application, FolderRender, SourceGroup, parse_application
-from gitsync.objects.charts import CHART_FILE, ChartOptions
+from gitsync.objects.charts import ChartOptions
 from gitsync.objects.keys import GROUP
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.kustomize.charts import DEFAULT_HOME
+from gitsync.render.kustomize.files import CHART_FILE
 from gitsync.render.kustomize.kustomization import FILE_NAMES, read_documents
 from gitsync.render.yaml.reader import read_all
 

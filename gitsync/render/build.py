@@ -12,16 +12,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gitsync.errors import EmptyRender, InvalidInput
-from gitsync.objects.charts import CHART_FILE, ChartOptions, Helm
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ObjectRef, ref_of
 from gitsync.objects.tree import Entry, Tree
 from gitsync.render.build_cache import CachedSteps
 from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize import transformers
 from gitsync.render.kustomize.accumulate import Accumulator, accumulate
 from gitsync.render.kustomize.build_context import BuildContext
-from gitsync.render.kustomize.files import Files, ParseCache, is_chart
+from gitsync.render.kustomize.files import CHART_FILE, Files, ParseCache, is_chart
 from gitsync.render.kustomize.kustomization import FILE_NAMES, Kustomization
 from gitsync.render.kustomize.loader import Loader, reject_chart
 from gitsync.render.kustomize.references import fix_references
@@ -33,7 +31,9 @@ from gitsync.render.resources.resource import Gvk, Id, Origin, Resource
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.scalar_types import Quoted, is_plain, plain
 
-if TYPE_CHECKING:  # few builds record provenance, and start-up is most of the time of a small one
+if TYPE_CHECKING:  # few builds need them, and start-up is most of the time of a small one
+    from gitsync.objects.charts import ChartOptions, Helm
+    from gitsync.objects.ref import ObjectRef
     from gitsync.render.provenance.recorder import History, Recorder
 
 RENDERERS: Final = ("Auto", "Kustomize", "Helm", "Plain")
@@ -129,7 +129,7 @@ def build(
     if kustomization is not None:
         return _build_kustomization(loader, kustomization, BuildContext(kustomization, recorder, errors, steps, helm))
     if renderer in ("Auto", "Helm") and is_chart(files, folder):
-        return _build_chart(loader, chart or ChartOptions(), helm, _Run(files, steps, recorder))
+        return _build_chart(loader, chart, helm, _Run(files, steps, recorder))
     if renderer == "Helm":
         raise InvalidInput(
             f"the folder has no {CHART_FILE}", location=path or ".", hint="correct the path, or the renderer"
@@ -150,10 +150,12 @@ def build(
     return _result(_Run(files, steps, recorder), resources)
 
 
-def _build_chart(loader: Loader, options: ChartOptions, helm: Helm | None, run: _Run) -> Build:
+def _build_chart(loader: Loader, chart: ChartOptions | None, helm: Helm | None, run: _Run) -> Build:
     """Build a folder that is a chart, with the values that the Application names."""
-    from gitsync.render.kustomize import charts  # late: few folders are charts
+    from gitsync.objects.charts import ChartOptions  # late: few folders are charts
+    from gitsync.render.kustomize import charts
 
+    options = chart or ChartOptions()
     files = loader.files
     values = charts.read_values(files, loader.folder, options)
     resources = charts.chart_resources(files, loader.folder, values, options, helm)
@@ -238,6 +240,8 @@ def joined_build(builds: Sequence[tuple[str, Build]], namespace: str, chart: Cha
 
     ``namespace`` is that of objects without one; ``chart`` is what all of them depend on where one is a chart.
     """
+    from gitsync.objects.ref import ref_of  # late: few builds have several sources
+
     sources: dict[ObjectRef, str] = {}
     for name, made in builds:
         for manifest in made.manifests:

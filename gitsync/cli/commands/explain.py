@@ -85,7 +85,9 @@ def _field_rows(options: BuildOptions, tree: Tree, path: str, object: str, field
     fields = history.below(parse_path(field))
     rows = [_field_row(manifest, history, leaf) for leaf in fields]
     if field and len(fields) <= _MOST_PROBED and options.load_restrictions:
-        root = EditRoot((FolderRender("", path, options.renderer, options.chart),), is_application=True)
+        root = EditRoot(
+            (FolderRender("", path, options.renderer, options.chart or ChartOptions()),), is_application=True
+        )
         editor = Editor(EditTarget(tree, root, lambda: (), LateHelm()))
         for leaf, row in zip(fields, rows, strict=True):
             if place := editor.value_place(position, leaf):

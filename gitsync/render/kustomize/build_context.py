@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.charts import Helm
 from gitsync.render.build_cache import CachedSteps
 from gitsync.render.errors import ErrorCollector
 from gitsync.render.kustomize.kustomization import Kustomization
@@ -14,7 +13,8 @@ from gitsync.render.patch.merge_keys import BUILT_IN, MergeSchema, OpenApiSchema
 from gitsync.render.resources.scopes import Scopes
 from gitsync.render.yaml.reader import read_all
 
-if TYPE_CHECKING:  # few builds record provenance
+if TYPE_CHECKING:  # few builds record provenance or have a chart
+    from gitsync.objects.charts import Helm
     from gitsync.render.provenance.recorder import Recorder
 
 FOLDERS: Final = 10_000

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 from gitsync.errors import InvalidInput, RemoteNeeded
 from gitsync.kube.kinds import SECRET
 from gitsync.kube.masked_fields import SecretTexts, with_masked_fields
-from gitsync.objects.charts import CHART_FILE, ChartFile, ChartOptions, Helm, HelmFailed
+from gitsync.objects.charts import ChartFile, ChartOptions, Helm, HelmFailed
 from gitsync.objects.ref import ref_of
 from gitsync.objects.remote import chart_reference
 from gitsync.objects.tree import Entry
-from gitsync.render.kustomize.files import Files, is_below, is_chart, join
+from gitsync.render.kustomize.files import CHART_FILE, Files, is_below, is_chart, join
 from gitsync.render.kustomize.loader import Loader
 from gitsync.render.resources.internal_annotations import name_history
 from gitsync.render.resources.objects import objects_in

@@ -12,10 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from gitsync.errors import InvalidInput
-from gitsync.objects.charts import CHART_FILE
 from gitsync.objects.tree import Entry, MountedTree, Tree
 from gitsync.render.build_cache import BuildCache
 
+CHART_FILE: Final = "Chart.yaml"
+"""The file that makes a folder a Helm chart."""
 _MAX_LINKS: Final = 40
 T = TypeVar("T")
 _Key = tuple[str, str]

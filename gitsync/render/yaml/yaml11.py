@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from gitsync.errors import InvalidInput
 from gitsync.objects.manifest import Manifest
-from gitsync.objects.ref import ref_of
 from gitsync.render.yaml.limits import YamlLimits
 from gitsync.render.yaml.reader import read_all
 from gitsync.render.yaml.scalars import Yaml11Bool
@@ -79,6 +78,8 @@ def reject_ambiguous_bools(manifests: Iterable[Manifest], passed: Iterable[Manif
             continue
         ambiguous = [f"data.{key} is {value}" for key, value in data.items() if isinstance(value, Yaml11Bool)]
         if ambiguous:
+            from gitsync.objects.ref import ref_of  # late: only an error needs it
+
             raise InvalidInput(
                 f"{', '.join(ambiguous)}: a string for some readers of YAML, true or false for others",
                 object=str(ref_of(manifest)),
