@@ -572,7 +572,7 @@ def build_engine(
     analysis = PostSyncAnalysis(records, adapters.metrics)
     deletion = DeletionReconciler(desired, planning, reconciler, statuses, Installation(cluster, adapters.namespace))
     settled = SettledReconciler(cluster, live, planner, state.views)
-    relay = Relay(planning, desired, state, share.owner_of, observes_all=observes_others)
+    relay = Relay(planning, desired, state, records, share.owner_of, observes_all=observes_others)
     stages = ReconcileStages(fetcher, watcher, desired, reconciler, deletion, settled, analysis, relay)
     pipeline = Pipeline(stages, ports, writes, statuses, state)
     own = Workers(ports, writes, share, workers)

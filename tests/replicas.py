@@ -58,6 +58,8 @@ def dashboard(engines: Sequence[Backend], access: Access | None = None, **option
     """Return the dashboard of these replicas, each with a memory of its own."""
     if len(engines) == 1:
         return create_app(engines[0], access, **options)
+    # made once, since replicas have the same key
+    access = access or Access()
     return OneAddress([create_app(engine, _of_replica(access), **options) for engine in engines])
 
 
@@ -68,10 +70,8 @@ def still_dashboard(
     return dashboard([engine] * (2 if are_two else 1), access, **options)
 
 
-def _of_replica(access: Access | None) -> Access | None:
+def _of_replica(access: Access) -> Access:
     """Return access with attempts and a memory of sessions of a process of its own; their store is shared."""
-    if access is None:
-        return None
     own = copy.copy(access)
     own._attempts = Attempts()
     own._used = set()

@@ -89,6 +89,7 @@ def create_app(
             engine.view,
             lambda request: visible_to(engine, current_user(request)).view,
             lambda request: access.person(request) is not None,
+            replica=pages.replica,
         )
     )
     # before the other: its path would be a provider of that

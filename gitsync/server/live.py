@@ -30,6 +30,7 @@ def router(
     seen_by: Callable[[Request], StateReader],
     may_stay: Callable[[Request], bool],
     *,
+    replica: str = "",
     patience: float = _PATIENCE,
     clients: int = _CLIENTS,
     heartbeat: float = _HEARTBEAT,
@@ -39,9 +40,10 @@ def router(
 
     ``seen_by`` returns the state as the user of a request sees it now. ``may_stay`` tells whether a request would still
     be let in, asked once in each ``heartbeat`` (seconds): a stream outlasts neither its session nor its token for long.
+    ``replica`` is sent first: a page that another process made has other ids, and may be behind.
     """
     routes = APIRouter()
-    feed = Feed(view, heartbeat)
+    feed = Feed(view, heartbeat, replica)
 
     @routes.get("/live")
     async def live(
@@ -68,9 +70,10 @@ class Feed:
     it missed is read from the ring of events that the engine keeps anyway, so a slow one costs no memory.
     """
 
-    def __init__(self, view: StateReader, heartbeat: float = _HEARTBEAT) -> None:
+    def __init__(self, view: StateReader, heartbeat: float = _HEARTBEAT, replica: str = "") -> None:
         self._view = view
         self._heartbeat = heartbeat
+        self._replica = replica
         self._news = asyncio.Event()
         self._newest = 0
         self._batches: dict[int, bytes] = {}
@@ -92,7 +95,7 @@ class Feed:
             self._watch = asyncio.create_task(self._publish_batches())
         try:
             # at once: GZipMiddleware holds the head back until the body begins
-            yield b": connected\n\n"
+            yield f": connected\nevent: replica\ndata: {self._replica}\n\n".encode()
             oldest, newest = self._view.bounds
             # ids begin at zero with the process: this browser was served by an earlier one
             if position > newest:

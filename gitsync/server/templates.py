@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import secrets
 from collections.abc import Callable, Iterable
 from copy import copy
 from datetime import datetime, timedelta
@@ -148,6 +149,8 @@ class Pages:
         self.engine = engine
         self._newest_event: int | None = None
         self._access = access
+        self.replica = secrets.token_hex(4)
+        """What tells the pages of one process from those of another one behind the same address."""
         self._templates = Environment(
             loader=UnindentedLoader(web_folder() / "templates"),
             bytecode_cache=_COMPILED,
@@ -208,7 +211,9 @@ class Pages:
             person=current_user(request),
             path=request.url.path,
             own_url=f"{request.url.path}?{request.url.query}".removesuffix("?"),
-            last_event=newest,
+            # the answer of a form stays as it is: its address has another page, or none
+            last_event=newest if request.method in ("GET", "HEAD") else None,
+            replica=self.replica,
             now=self.engine.clock.now(),
             # the frame of the sign-in page is for everyone: without a viewer's rights nothing of the engine is in it
             is_let_in=is_let_in(request),

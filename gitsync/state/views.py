@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -60,12 +60,7 @@ class Views:
             # nothing was observed: the objects that were seen last are better than none
             if view.plan is None and previous is not None:
                 view = replace(view, resources=previous.resources, plan=previous.plan)
-            known = self._drift.get(view.key, frozenset())
-            current = frozenset(drift)
-            # after a sync or a repair the same drift is another one
-            self._drift[view.key] = current if record is None else frozenset()
-            new = sorted(current - known)
-            self._store(view, previous, now, (*_drift_events(new), *_sync_events(record)))
+            self._store(view, previous, now, self._news(view.key, drift, (record,) if record is not None else ()))
 
     def conclude(self, key: str, now: datetime) -> None:
         """Store when an Application was observed and its status written; one that is gone meanwhile is ignored."""
@@ -74,13 +69,22 @@ class Views:
             if view is not None:
                 self._applications[key] = replace(view, seen=now)
 
-    def publish_remote(self, view: ApplicationView) -> None:
-        """Store the view of an Application that another replica reconciles."""
+    def publish_remote(
+        self,
+        view: ApplicationView,
+        drift: Iterable[tuple[ObjectRef, str]] = (),
+        records: Collection[SyncRecord] = (),
+    ) -> None:
+        """
+        Store the view of an Application that another replica reconciles, and emit the events that it emits there.
+
+        ``records`` are those of the syncs since the last call, and ``drift`` includes what they restored.
+        """
         with self._changed:
             previous = self._applications.get(view.key)
             if previous is not None and previous.resources and not view.resources:
                 previous = None  # from when this replica reconciled it: its objects are not gone
-            self._store(view, previous, view.seen)
+            self._store(view, previous, view.seen, self._news(view.key, drift, records))
 
     def report(self, key: str, kind: str, ref: ObjectRef, message: str, now: datetime) -> None:
         """Emit an event about an object of an Application that no reconcile shows."""
@@ -143,6 +147,19 @@ class Views:
         for event in (*_differences(previous, view), *events):
             self._emit(now, view.key, event)
 
+    def _news(
+        self, key: str, drift: Iterable[tuple[ObjectRef, str]], records: Collection[SyncRecord]
+    ) -> Iterator[_Happened]:
+        """Yield an event for drift that was not known before, and for each sync; called under the lock."""
+        known = self._drift.get(key, frozenset())
+        current = frozenset(drift)
+        # after a sync or a repair the same drift is another one
+        self._drift[key] = frozenset() if records else current
+        for ref, line in sorted(current - known):
+            yield _Happened("drift", line, ref.path)
+        for record in records:
+            yield from _sync_events(record)
+
     def _emit(self, time: datetime, application: str, event: _Happened) -> None:
         self._last += 1
         self._events.append(StateEvent(self._last, time, application, *event))
@@ -197,16 +214,10 @@ def _differences(previous: ApplicationView | None, view: ApplicationView) -> Ite
         yield _Happened("resource", "gone", ref.path)
 
 
-def _drift_events(drift: Iterable[tuple[ObjectRef, str]]) -> Iterator[_Happened]:
-    for ref, line in drift:
-        yield _Happened("drift", line, ref.path)
-
-
-def _sync_events(record: SyncRecord | None) -> Iterator[_Happened]:
-    if record is not None:
-        count = len(record.steps)
-        message = f"{count} {'change' if count == 1 else 'changes'} ({record.trigger})"
-        yield _Happened("sync", message, states=(record.outcome.value, record.risk))
-        for step in record.steps if record.trigger == "drift" else ():
-            kind = "healed" if step.outcome is Outcome.SUCCEEDED else "heal-failed"
-            yield _Happened(kind, step.message or step.reason, step.ref, states=(record.risk,))
+def _sync_events(record: SyncRecord) -> Iterator[_Happened]:
+    count = len(record.steps)
+    message = f"{count} {'change' if count == 1 else 'changes'} ({record.trigger})"
+    yield _Happened("sync", message, states=(record.outcome.value, record.risk))
+    for step in record.steps if record.trigger == "drift" else ():
+        kind = "healed" if step.outcome is Outcome.SUCCEEDED else "heal-failed"
+        yield _Happened(kind, step.message or step.reason, step.ref, states=(record.risk,))

@@ -13,12 +13,12 @@ from gitsync.apply.change import StepResult
 from gitsync.apply.hooks import HookRun, HookRuns, is_hook
 from gitsync.errors import counted, one_line
 from gitsync.objects.application import Application
-from gitsync.objects.change import ABSENT, DRIFT, Action, Change, FieldDifference, Plan, Risk
+from gitsync.objects.change import DRIFT, Action, Change, Difference, Plan, Risk
 from gitsync.objects.options import HookPhase
 from gitsync.objects.record import AuditRecord, Commit, Outcome, Step, SyncRecord
 from gitsync.objects.ref import ObjectRef
 from gitsync.plan.display import whole_object
-from gitsync.plan.mask import difference_record, mask_change, to_record
+from gitsync.plan.mask import difference_record, to_record
 from gitsync.ports import Records
 from gitsync.sync.cache import Operation
 
@@ -104,24 +104,38 @@ def _content(change: Change) -> tuple[dict[str, Any], ...]:
 
 def describe_drift(change: Change) -> str:
     """Return the differences of a step as text, Secret values masked: field, values, manager and time."""
-    if change.action is Action.CREATE:
+    return _drift_text(change.action, to_record(change), change.reason)
+
+
+def repaired_drift(record: SyncRecord) -> tuple[tuple[ObjectRef, str], ...]:
+    """Return the objects that a sync restored, each with what others had changed, as ``describe_drift`` says it."""
+    return tuple(
+        (ObjectRef.from_path(step.ref), _drift_text(Action(step.action), step.differences, step.reason))
+        for step in (record.steps if record.trigger == "drift" else ())
+    )
+
+
+def _drift_text(action: Action, differences: Iterable[Mapping[str, Any]], reason: str) -> str:
+    if action is Action.CREATE:
         return "was deleted"
-    if change.action is Action.PRUNE:
+    if action is Action.PRUNE:
         return "is not declared any more"
-    lines = [_described(difference) for difference in mask_change(change).differences if difference.kind in DRIFT]
+    lines = [_described(difference) for difference in differences if Difference(difference["kind"]) in DRIFT]
     more = f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-    return ("; ".join(lines[:_SHOWN]) + more) or change.reason
+    return ("; ".join(lines[:_SHOWN]) + more) or reason
 
 
-def _described(difference: FieldDifference) -> str:
-    declared = "" if difference.desired is ABSENT else f"; Git declares {_as_json(difference.desired)}"
-    if difference.live is ABSENT:
-        return one_line(f"{difference.path} is gone{declared}", 300)
-    owner = difference.owners[0] if difference.owners else None
-    by = f"{owner.manager} ({owner.operation}) set " if owner else ""
-    at = f" at {_utc(owner.time)}" if owner and owner.time else ""  # writes through /scale have no time
+def _described(difference: Mapping[str, Any]) -> str:
+    """Return the text for a difference as ``difference_record`` keeps it, where what is absent is null."""
+    path, desired, live = difference["path"], difference["desired"], difference["live"]
+    declared = "" if desired is None else f"; Git declares {_as_json(desired)}"
+    if live is None:
+        return one_line(f"{path} is gone{declared}", 300)
+    owner = next(iter(difference["owners"]), None)
+    by = f"{owner['manager']} ({owner['operation']}) set " if owner else ""
+    at = f" at {_utc(owner['time'])}" if owner and owner["time"] else ""  # writes through /scale have no time
     # one line: values and names come from the cluster, and are shown in tables and logs
-    return one_line(f"{by}{difference.path}{' to ' if by else ' is '}{_as_json(difference.live)}{at}{declared}", 300)
+    return one_line(f"{by}{path}{' to ' if by else ' is '}{_as_json(live)}{at}{declared}", 300)
 
 
 def _utc(time: str) -> str:

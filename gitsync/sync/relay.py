@@ -8,17 +8,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitsync.errors import GitsyncError, TerminalError
+from gitsync.errors import GitsyncError, RecordUnavailable, TerminalError
 from gitsync.objects.keys import APPLICATION, GROUP, VERSION
 from gitsync.objects.manifest import Manifest, at, uid_of
-from gitsync.objects.record import Commit
+from gitsync.objects.record import Commit, SyncRecord
 from gitsync.objects.ref import ObjectRef
-from gitsync.ports import Cluster
+from gitsync.ports import ApplicationView, Cluster, Records
 from gitsync.state.declarations import Declarations, branch_of
 from gitsync.state.state import EngineState
 from gitsync.sync.cache import ReconcileCache
 from gitsync.sync.desired import DesiredState
 from gitsync.sync.input import ReconcileInput, SyncState
+from gitsync.sync.operation import repaired_drift
 from gitsync.sync.reconciler import Planning
 from gitsync.sync.status.report import Report, unexpected_error
 from gitsync.sync.status.view import view_of
@@ -33,7 +34,7 @@ _REQUESTED_PERIOD: Final = 600.0
 
 class Relay:
     """
-    Show Applications that other replicas reconcile; nothing is written, neither to the cluster nor to the records.
+    Show Applications that other replicas reconcile; nothing is written, neither to the cluster nor to ``records``.
 
     The commit that the status names is rendered and compared with what lives, by the functions that its own replica
     uses. So each replica shows the same objects and, by its digest, the same plan, which may be approved anywhere. Git
@@ -48,6 +49,7 @@ class Relay:
         planning: Planning,
         desired: DesiredState,
         state: EngineState,
+        records: Records,
         owner_of: Callable[[str], str],
         *,
         observes_all: bool,
@@ -55,6 +57,7 @@ class Relay:
         self._planning = planning
         self._desired = desired
         self._state = state
+        self._records = records
         self._owner_of = owner_of
         self._observes_all = observes_all
         self._caches: dict[str, ReconcileCache] = {}
@@ -110,6 +113,7 @@ class Relay:
             planned = self._planning.evaluator.plan_for(report, cache, target)
             decision = self._planning.gate.decide(planned, cache)
             report.planned = replace(planned, plan=decision.plan)
+            report.drift = (*planned.drift, *cache.running.news(planned.observation.running))
             report.verdict = decision.verdict
         except GitsyncError as error:
             report.fail(error)
@@ -151,7 +155,17 @@ class Relay:
             # a member is named after its host, which is the name of its Pod, and an id
             host = self._owner_of(key).partition("_")[0]
             view = replace(view, unobserved=f"{host} works on it, and this replica cannot observe it: {report.error}")
-        views.publish_remote(view)
+        records = self._new_records(previous, view) if is_observed and previous is not None else ()
+        repaired = [drift for record in records for drift in repaired_drift(record)]
+        views.publish_remote(view, (*report.drift, *repaired), records)
+
+    def _new_records(self, previous: ApplicationView, view: ApplicationView) -> tuple[SyncRecord, ...]:
+        """Return the records that the history of a status names and that of the former view does not, oldest first."""
+        known = {entry["id"] for entry in previous.status.get("history") or ()}
+        new = [entry["id"] for entry in view.status.get("history") or () if entry["id"] not in known]
+        with suppress(RecordUnavailable):  # only events are missing then
+            return tuple(filter(None, map(self._records.record, reversed(new))))
+        return ()
 
 
 def is_current(cluster: Cluster, declarations: Declarations, owns: Callable[[str], bool], key: str) -> bool:

@@ -135,6 +135,16 @@ def test_it_is_live_beside_a_live_list(open_page: Opens, site: Site) -> None:
     assert page.evaluate("window.stayed")
 
 
+def test_a_row_that_comes_later_is_marked_as_the_opened_one(open_page: Opens, site: Site) -> None:
+    page = open_page(f"{OPENED}&q=lantern", viewport=WIDE).page
+    expect(page.locator("#panel h2")).to_have_text("ConfigMap settings")
+    expect(page.locator("tr.at")).to_have_count(0)
+    page.evaluate("history.replaceState(null, '', location.href.replace('lantern', ''))")
+    site.world.synced(site.world.repo.commit("Light it", {"shop/lamp.yaml": config_map("lamp", lit="yes")}))
+    expect(page.locator("tr.at a").first).to_have_text("settings")
+    site.world.synced(site.world.repo.commit("Put it out", {"shop/lamp.yaml": None}))
+
+
 def test_a_form_in_it_stays_in_it(open_page: Opens) -> None:
     page = open_page("/objects", viewport=WIDE).page
     page.locator("table.resources").get_by_role("link", name="web", exact=True).click()

@@ -102,7 +102,14 @@ class PipelineEngine(Engine):
             self.deletion,
             SettledReconciler(cluster, self.live, self.planner, self.state.views),
             PostSyncAnalysis(self.ports.records, None),
-            Relay(self.planning, self.desired, self.state, lambda key: "gitsync-1_ab12cd34", observes_all=observes),
+            Relay(
+                self.planning,
+                self.desired,
+                self.state,
+                self.ports.records,
+                lambda key: "gitsync-1_ab12cd34",
+                observes_all=observes,
+            ),
         )
         self.pipeline = Pipeline(stages, self.ports, self.writes, self.statuses, self.state)
 

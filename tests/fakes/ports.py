@@ -295,6 +295,7 @@ class FakeRecords:
     ended: list[str] = field(default_factory=list)
     reviewed: Any = None
     error: GitsyncError | None = None
+    record_error: GitsyncError | None = None
     save_error: GitsyncError | None = None
     failed: list[str] = field(default_factory=list)
     """Commits that an analysis found to be bad."""
@@ -320,6 +321,11 @@ class FakeRecords:
 
     def history(self, application: str = "", *, limit: int = 20, before: int = 0) -> tuple[SyncRecord, ...]:
         return tuple(reversed(self.syncs))[:limit]
+
+    def record(self, id: int) -> SyncRecord | None:
+        if self.record_error is not None:
+            raise self.record_error
+        return next((saved for saved in self.syncs if saved.id == id), None)
 
     def review(
         self, application: str, digest: str, now: datetime, *, sync: str = "", kept: AuditHead | None = None

@@ -82,6 +82,11 @@ def test_who_missed_too_much_starts_afresh(header: str) -> None:
         assert "event: reset\nid: 50" in read_until(connection, "id: 50")
 
 
+def test_the_replica_of_the_stream_comes_first() -> None:
+    with served(StillView({}), replica="5f0c") as web, listening(web) as connection:
+        assert ": connected\nevent: replica\ndata: 5f0c\n\n" in read_until(connection, "5f0c\n\n")
+
+
 def test_more_listeners_than_allowed_are_sent_away() -> None:
     with served(StillView({}), clients=2) as web, listening(web) as one, listening(web) as two:
         read_until(one, ": connected")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from gitsync.errors import SourceUnavailable
+from gitsync.errors import RecordUnavailable, SourceUnavailable
 from gitsync.objects.change import Decision
 from gitsync.objects.ref import ObjectRef
 from gitsync.ports import ApplicationView
@@ -18,6 +18,7 @@ from tests.review_factories import approval
 
 RESYNC = 600.0
 RETRY = 30.0
+A = ObjectRef("", "ConfigMap", "prod", "a")
 HELD = {"risk": {"approval": "Moderate"}}
 
 
@@ -88,14 +89,76 @@ def test_what_the_owner_has_applied_is_not_planned_any_more() -> None:
 def test_drift_is_shown_and_nothing_is_written() -> None:
     engine = owned()
     engine.run_until("Synced")
-    live = engine.cluster.objects[ObjectRef("", "ConfigMap", "prod", "a")]
-    engine.cluster.put({**live, "data": {"x": "edited"}})
+    edit(engine)
     stored = dict(engine.cluster.objects)
     links = len(engine.records.links)
     engine.pipeline.relay(engine.application)
     assert states(shown(engine)) == {"a": "OutOfSync", "b": "Synced"}
     assert engine.cluster.objects == stored
     assert len(engine.records.links) == links
+
+
+def edit(engine: PipelineEngine) -> None:
+    """Change an object as a user with kubectl does."""
+    engine.cluster.put({**engine.cluster.objects[A], "data": {"x": "edited"}})
+
+
+def events(engine: PipelineEngine, after: int) -> list[tuple[str, str]]:
+    """Return the events about objects and syncs, without those that only say which state something has."""
+    news = engine.state.views.events(after)
+    return [(event.kind, event.message) for event in news if event.kind not in ("application", "resource")]
+
+
+def seen_by_another(engine: PipelineEngine, view: ApplicationView) -> int:
+    """Have the views of a replica that saw an Application of another one so; return its last event."""
+    views = engine.state.views
+    views.remove(KEY, engine.clock.now())
+    views.publish_remote(view)
+    return views.bounds[1]
+
+
+def test_drift_is_an_event_once() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    last = seen_by_another(engine, shown(engine))
+    edit(engine)
+    engine.pipeline.relay(engine.application)
+    engine.pipeline.relay(engine.application)
+    (event,) = events(engine, last)
+    assert event[0] == "drift"
+    assert '"edited"; Git declares "1"' in event[1]
+
+
+def test_a_repair_has_the_events_that_its_owner_has() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    before = shown(engine)
+    last = engine.state.views.bounds[1]
+    edit(engine)
+    engine.run()
+    of_owner = events(engine, last)
+    assert [kind for kind, _ in of_owner] == ["drift", "sync", "healed"]
+    last = seen_by_another(engine, before)
+    engine.pipeline.relay(engine.application)
+    engine.pipeline.relay(engine.application)
+    assert events(engine, last) == of_owner, "also where the repair was faster than this replica"
+    last = seen_by_another(engine, before)
+    engine.state.views.publish_remote(before, [(A, of_owner[0][1])])
+    engine.pipeline.relay(engine.application)
+    assert events(engine, last) == of_owner, "drift that was seen before its repair is one event"
+
+
+def test_records_that_cannot_be_read_cost_only_their_events() -> None:
+    engine = owned()
+    engine.run_until("Synced")
+    before = shown(engine)
+    edit(engine)
+    engine.run()
+    engine.records.record_error = RecordUnavailable("the database is down")
+    last = seen_by_another(engine, before)
+    engine.pipeline.relay(engine.application)
+    assert states(shown(engine)) == {"a": "Synced", "b": "Synced"}
+    assert events(engine, last) == []
 
 
 def test_a_change_of_an_object_has_it_shown_again() -> None:

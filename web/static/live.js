@@ -19,14 +19,28 @@ const say = (text) => {
   document.body.classList.toggle("stale", Boolean(text));
 };
 
+// Behind one address, another replica may answer than the one that this stream is of, and learn of a change later.
+const LATER = [500, 2000, 8000];
+let shown = document.body.dataset.replica;
+let streamed = shown;
+let again = 0;
+let timer = 0;
+const readAgain = (pages) => {
+  clearTimeout(timer);
+  if (again < LATER.length && pages.some((page) => page && page.body.dataset.replica !== streamed)) timer = setTimeout(refresh, LATER[again++]);
+};
+
 const refresh = async () => {
   if (over) return;
   if (pending) { queued = true; return; }
   pending = true;
   try {
-    take(document, await fetchPage(location.href), () => location.reload());
-    await refreshPanel();
+    const page = await fetchPage(location.href);
+    take(document, page, () => location.reload());
+    shown = page.body.dataset.replica;
+    const beside = await refreshPanel();
     if (!lost) say("");
+    readAgain([page, beside]);
   } catch (error) {
     if (error && error.status === 401) { over = true; stop(); say("Signed out. Load the page again to sign in."); }
     else if (error && error.status === 404) location.reload();
@@ -37,6 +51,8 @@ const refresh = async () => {
   }
 };
 
+const refreshNow = () => { again = 0; refresh(); };
+
 const stop = () => { if (source) source.close(); source = null; };
 
 const connect = () => {
@@ -44,14 +60,18 @@ const connect = () => {
   if (over) return;
   const mine = source = new EventSource("/live?after=" + after);
   source.addEventListener("open", () => { wait = 1000; lost = null; say(""); });
+  source.addEventListener("replica", (event) => {
+    streamed = event.data;
+    if (streamed !== shown) refreshNow();
+  });
   source.addEventListener("changed", (event) => {
     after = Number(event.lastEventId || after);
     if (document.hidden) { notifyOfNew(); return; }
     const own = document.querySelector("[data-app]");
     const changes = JSON.parse(event.data);
-    if (!own || changes.some((change) => change.app === own.dataset.app)) refresh();
+    if (!own || changes.some((change) => change.app === own.dataset.app)) refreshNow();
   });
-  source.addEventListener("reset", (event) => { after = Number(event.lastEventId || after); refresh(); });
+  source.addEventListener("reset", (event) => { after = Number(event.lastEventId || after); refreshNow(); });
   source.addEventListener("error", () => {
     if (mine !== source) return;
     stop();
@@ -62,8 +82,8 @@ const connect = () => {
   });
 };
 
-// What is held is on every page, also on the answer of a form and of an error, whose URL cannot be fetched again.
-if (document.querySelector("main [data-live]:not(#holds)")) {
+// The answer of a form stays as it is. What is held is on every page, also on that of an error, whose URL cannot be fetched again.
+if ("lastEvent" in document.body.dataset && document.querySelector("main [data-live]:not(#holds)")) {
   connect();
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) { connect(); refresh(); }

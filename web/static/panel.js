@@ -13,6 +13,7 @@ const wantedPath = () => {
   return OBJECT.test(path) ? path : "";
 };
 
+// Returns the page that was fetched, if any.
 export const refreshPanel = async () => {
   const path = panel.dataset.path;
   const page = path && await fetchPage(path).catch((error) => { if (error.status !== 404) throw error; });
@@ -20,12 +21,16 @@ export const refreshPanel = async () => {
   const part = page && page.querySelector("[data-detail]");
   if (part) take(panel, part, () => detail.replaceChildren(document.importNode(part, true)));
   else detail.textContent = "This object is neither in the cluster nor in Git any more.";
+  // its row may come later than the panel: this page and the object's may be of two replicas
+  if (!document.querySelector("main .at")) markOpened();
+  return page;
 };
 
 const ROWS = "main :is(tbody tr, details.object, article, .tree li)";
 export const rowsOf = () => [...document.querySelectorAll(ROWS)].filter((row) => row.offsetParent);
 export const mark = (row) => rowsOf().forEach((other) => other.classList.toggle("at", other === row));
 const openedLink = () => [...document.querySelectorAll("main a")].find((link) => link.getAttribute("href") === opened);
+const markOpened = () => { if (openedLink()) mark(openedLink().closest(ROWS)); };
 
 const hidePanel = () => {
   if (panel.hidden) return;
@@ -79,5 +84,5 @@ panel.querySelector("button").addEventListener("click", () => go(""));
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !panel.hidden && !document.querySelector("dialog[open]")) go(""); });
 window.addEventListener("popstate", showPanel);
 opened = wantedPath();
-if (openedLink()) mark(openedLink().closest(ROWS));
+markOpened();
 showPanel();
