@@ -8,7 +8,7 @@ dropped, those that it sets to ``null`` stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gitsync.errors import InvalidInput
@@ -38,6 +38,7 @@ class _Absent:
 
 
 _ABSENT: Final = _Absent()
+_EMPTY: Final[Mapping[str, Any]] = {}
 
 
 def merge(manifest: Manifest, patch: Manifest, schema: MergeSchema) -> Manifest | None:
@@ -113,11 +114,14 @@ class _Merger:
             if type_ is None and new is _ABSENT:  # nothing below can be a list with keys
                 _settle(old)
                 return old
-        for name in old.keys() | (new.keys() if isinstance(new, dict) else set()):
+        others = new if isinstance(new, dict) else _EMPTY
+        # empty as well where there is one side only, of which nothing is overwritten
+        overwriting = others if others is not old else _EMPTY
+        for name in old.keys() | others.keys():
             field = UNKNOWN if type_ is None else self._schema.field(type_, name)
             merged = self.value(
                 old.get(name, _ABSENT),
-                new.get(name, _ABSENT) if isinstance(new, dict) else _ABSENT,
+                others.get(name, _ABSENT),
                 field.type,
                 (*path, name),
                 field.keys,
@@ -126,8 +130,7 @@ class _Merger:
                 old.pop(name, None)
                 continue
             # ``FieldSetter`` quotes a text that YAML 1.1 reads otherwise, unless it takes the style of what was there.
-            is_overwritten = new is not old and isinstance(new, dict) and name in old and name in new
-            if isinstance(merged, Untagged) or (type(merged) in _SETTLES and not is_overwritten):
+            if isinstance(merged, Untagged) or (type(merged) in _SETTLES and not (name in overwriting and name in old)):
                 merged = settled(merged)
             # The first key of a mapping in braces is a FlowKey; elsewhere none is.
             old[str(name) if type(name) is FlowKey and name not in old else name] = merged
@@ -298,7 +301,8 @@ def _wanted(sources: list[list[Any]], keys: tuple[str, ...]) -> list[tuple[str, 
 
 
 def _key_text(item: dict[str, Any], key: str) -> str:
-    return "null" if key in item and item[key] is None else text_of(item.get(key))
+    value = item.get(key)
+    return "null" if value is None and key in item else text_of(value)
 
 
 def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -119,8 +119,9 @@ def untyped(text: str) -> Untagged:
 
 def is_in_braces(mapping: Mapping[str, Any]) -> bool:
     """Return whether a mapping was written in braces, by its keys."""
+    types = set(map(type, mapping))
     # a first key that marks a null is not a FlowKey
-    return any(type(key) is FlowKey or (type(key) is NullKey and key.is_flow) for key in mapping)
+    return FlowKey in types or (NullKey in types and any(key.is_flow for key in mapping if type(key) is NullKey))
 
 
 def in_braces(value: Any) -> Any:
