@@ -277,6 +277,8 @@ class Stage:
                 self.patch(
                     "Application", name, {"metadata": {"finalizers": None}}, api=APPLICATION, namespace=self.system
                 )
+                # now, since the controller of the next test would take one over whose namespace still ends
+                self.delete("Application", name, api=APPLICATION, namespace=self.system)
             # Without a controller Agents and systems would hold their namespace for good.
             # Not through a webhook that is still configured: what answered it has stopped.
             for kind, name, api in self._global:
