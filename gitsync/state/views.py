@@ -149,16 +149,14 @@ class Views:
 
     def _news(
         self, key: str, drift: Iterable[tuple[ObjectRef, str]], records: Collection[SyncRecord]
-    ) -> Iterator[_Happened]:
-        """Yield an event for drift that was not known before, and for each sync; called under the lock."""
+    ) -> tuple[_Happened, ...]:
+        """Return an event for drift that was not known before, and for each sync; called under the lock."""
         known = self._drift.get(key, frozenset())
         current = frozenset(drift)
         # after a sync or a repair the same drift is another one
         self._drift[key] = frozenset() if records else current
-        for ref, line in sorted(current - known):
-            yield _Happened("drift", line, ref.path)
-        for record in records:
-            yield from _sync_events(record)
+        new = (_Happened("drift", line, ref.path) for ref, line in sorted(current - known))
+        return (*new, *(event for record in records for event in _sync_events(record)))
 
     def _emit(self, time: datetime, application: str, event: _Happened) -> None:
         self._last += 1

@@ -143,7 +143,8 @@ def test_a_repair_has_the_events_that_its_owner_has() -> None:
     engine.pipeline.relay(engine.application)
     assert events(engine, last) == of_owner, "also where the repair was faster than this replica"
     last = seen_by_another(engine, before)
-    engine.state.views.publish_remote(before, [(A, of_owner[0][1])])
+    drifted = replace(before, status={**before.status, "sync": "OutOfSync"})
+    engine.state.views.publish_remote(drifted, [(A, of_owner[0][1])])
     engine.pipeline.relay(engine.application)
     assert events(engine, last) == of_owner, "drift that was seen before its repair is one event"
 

@@ -77,7 +77,7 @@ const connect = () => {
     stop();
     lost = lost || new Date();
     say("Not connected since " + lost.toISOString().slice(0, 19).replace("T", " ") + " UTC: showing the last known state.");
-    setTimeout(() => { if (!document.hidden && !source) { connect(); refresh(); } }, wait * (0.75 + Math.random() / 2));
+    setTimeout(() => { if (!document.hidden && !source) { connect(); refreshNow(); } }, wait * (0.75 + Math.random() / 2));
     wait = Math.min(wait * 2, 30000);
   });
 };
@@ -86,7 +86,7 @@ const connect = () => {
 if ("lastEvent" in document.body.dataset && document.querySelector("main [data-live]:not(#holds)")) {
   connect();
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) { connect(); refresh(); }
+    if (!document.hidden) { connect(); refreshNow(); }
     // without notifications a page out of sight costs nothing
     else if (isOn()) notifyOfNew();
     else stop();
