@@ -179,6 +179,8 @@ class Client:
 
     def close(self) -> None:
         """Close idle connections."""
+        # urllib3 closes connections when nothing refers to their pool any more
+        self._pool = None
         self._api.rest_client.close()
 
     def _json(self, request: Request) -> Any:

@@ -291,3 +291,12 @@ def test_a_refusal_on_an_open_connection_says_when_to_try_again(canned: CannedSe
     assert client.get("/b") == {"b": 2}
     assert canned.connections == 1
     client.close()
+
+
+def test_close_ends_idle_connections_at_once(client: Client) -> None:
+    client.get("/api/v1/namespaces/default")
+    assert client._pool is not None
+    (connection,) = filter(None, client._pool.connections.pool.queue)
+    client.close()
+    assert connection.is_closed
+    assert client.get("/api/v1/namespaces/default")["kind"] == "Namespace", "the next request opens another one"
