@@ -124,18 +124,24 @@ def test_approve_one_deletion_but_not_another(open_page: Opens, site: Site) -> N
     assert site.world.get("PersistentVolumeClaim", "b", "vault") is not None
 
 
-def test_the_answer_of_a_form_stays_while_its_application_changes(open_page: Opens, site: Site) -> None:
-    follow(site, "tried", {"a.yaml": config_map("a", text="old")})
-    site.world.application("tried", sync={"automated": False})
-    site.world.repo.commit("Change it", {"tried/a.yaml": config_map("a", text="new")})
-    until(lambda: site.world.status("tried")["sync"] == "OutOfSync", 10, lambda: site.world.status("tried"))
-    page = open_page("/apps/gitsync/tried/diff").page
+def dry_run(page: Page) -> Locator:
+    """Choose the ConfigMap a on the page of differences, try its sync, and return the one row of the answer."""
     page.get_by_role("link", name="Sync chosen objects").click()
     page.get_by_role("checkbox", name="ConfigMap a").check()
     page.get_by_role("checkbox", name="Dry run").check()
     page.get_by_role("button", name="Sync", exact=True).click()
     answer = page.locator("table", has_text="Dry run").locator("tbody tr")
     expect(answer).to_have_count(1)
+    return answer
+
+
+def test_the_answer_of_a_form_stays_while_its_application_changes(open_page: Opens, site: Site) -> None:
+    follow(site, "tried", {"a.yaml": config_map("a", text="old")})
+    site.world.application("tried", sync={"automated": False})
+    site.world.repo.commit("Change it", {"tried/a.yaml": config_map("a", text="new")})
+    until(lambda: site.world.status("tried")["sync"] == "OutOfSync", 10, lambda: site.world.status("tried"))
+    page = open_page("/apps/gitsync/tried/diff").page
+    answer = dry_run(page)
     # its address takes forms only, which a page that is live would find out now
     edited = {"metadata": {"name": "a", "namespace": "tried"}, "data": {"text": "edited"}}
     site.world.apply({"apiVersion": "v1", "kind": "ConfigMap", **edited}, "kubectl-edit")
@@ -154,12 +160,7 @@ def test_sync_one_object_after_a_dry_run(open_page: Opens, site: Site, javascrip
     site.world.repo.commit(f"Change both of {name}", {**new})
     until(lambda: site.world.status(name)["sync"] == "OutOfSync", 10, lambda: site.world.status(name))
     page = open_page(f"/apps/gitsync/{name}/diff", java_script_enabled=javascript).page
-    page.get_by_role("link", name="Sync chosen objects").click()
-    page.get_by_role("checkbox", name="ConfigMap a").check()
-    page.get_by_role("checkbox", name="Dry run").check()
-    page.get_by_role("button", name="Sync", exact=True).click()
-    answer = page.locator("table", has_text="Dry run").locator("tbody tr")
-    expect(answer).to_have_count(1)
+    answer = dry_run(page)
     expect(answer).to_contain_text("Accepted")
     assert (site.world.get("ConfigMap", "a", name) or {})["data"] == {"text": "old"}
     # what was chosen stays chosen, so that the sync is one click more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -147,6 +148,11 @@ def test_no_list_names_another_application(dashboard: Dashboard) -> None:
     assert shown > 40, "the same routes show it to users who may see it"
 
 
+def _without_replica(page: str) -> str:
+    """Return a page without the name of the process that made it, which differs where the suite runs with two."""
+    return re.sub(r' data-replica="\w+"', "", page)
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_every_route_of_a_hidden_application_answers_as_if_it_did_not_exist(dashboard: Dashboard, method: str) -> None:
     routes = [path for path in dashboard.routes(method) if "{name}" in path and not path.startswith("/webhook/")]
@@ -157,7 +163,7 @@ def test_every_route_of_a_hidden_application_answers_as_if_it_did_not_exist(dash
         hidden = ask(dashboard.path(template, HIDDEN), dashboard.ada)
         absent = ask(dashboard.path(template, ABSENT), dashboard.ada)
         assert hidden.status == absent.status == 404, template
-        assert hidden.text.replace(HIDDEN, ABSENT) == absent.text, template
+        assert _without_replica(hidden.text).replace(HIDDEN, ABSENT) == _without_replica(absent.text), template
     assert dashboard.engine.requests.done == []
     assert len(dashboard.engine.records.audit_records()) == before
 
